@@ -82,7 +82,8 @@ from ansible.module_utils.basic import AnsibleModule
 # The module runs on the control machine only, by the Python of .venv, which has both packages installed.
 try:
     from mirage.records.archives import unpack
-    from mirage.records.run_results import results
+    from mirage.records.run_folder import RunFolder
+    from mirage.verdict.run_results import results
     from slurm_mirage.base.errors import WrongUse
     from slurm_mirage.base.files import differs, write_atomically
 except ImportError as error:
@@ -112,7 +113,7 @@ def main() -> None:
         unpack(folder)
     try:
         given = {name: module.params[name] for name in ("processors", "nodes", "tau", "thresholds")}
-        collected = results(folder, **given, cuts=(module.params["warmup_cut"], module.params["cooldown_cut"]))
+        collected = results(RunFolder(folder), **given, cuts=(module.params["warmup_cut"], module.params["cooldown_cut"]))
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     outdated = [name for name, content in collected.files.items() if differs(folder / name, content)]

@@ -15,7 +15,9 @@ from mirage.experiment import report, runs, sweep
 from mirage.experiment.campaign import computed, members_of
 from mirage.experiment.endings import Ending
 from mirage.knobs.parse import Value
-from mirage.records.shapes import COMPARISON_JSON, EXPERIMENT_JSON, METRICS_JSON
+from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SWEEP_FILE
+from mirage.records.run_folder import RunFolder
+from mirage.records.shapes import COMPARISON_JSON
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
@@ -57,27 +59,27 @@ def _is_of_another_version(folder: Path, version: Mapping[str, Any] | None) -> b
 
     version: `runs.git_version` of the clone. The code is the same if experiment.json has the same commit, without changed files.
     """
-    made = (read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}).get("git")
+    made = RunFolder(folder).experiment.get("git")
     return made is None or version is None or made != version or bool(made["changed"])
 
 
 def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Path, list[str]]]:
     """Each computed file, with its differences from what its records give."""
-    if (folder / "comparison.json").is_file():
-        content = read_json(folder / "experiment.json", EXPERIMENT_JSON)
+    if (folder / COMPARISON_FILE).is_file():
+        content = RunFolder(folder).experiment
         members = members_of(content)
         for one in members:
             yield from _of_run(folder / one.folder, version)
-        stored = read_json(folder / "comparison.json", COMPARISON_JSON)
+        stored = read_json(folder / COMPARISON_FILE, COMPARISON_JSON)
         margin = stored["method"].get("margin", 0.0)  # an earlier release judged by none
         found = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]), margin)))
-        yield folder / "comparison.json", list(_differences(stored, found))
-    elif (folder / "sweep.csv").is_file():
+        yield folder / COMPARISON_FILE, list(_differences(stored, found))
+    elif (folder / SWEEP_FILE).is_file():
         runs = sweep.runs_of(folder)
         for _, run, _ in runs:
-            if (run / "metrics.json").is_file():
+            if (run / METRICS_FILE).is_file():
                 yield from _of_run(run, version)
-        yield folder / "sweep.csv", _same(folder / "sweep.csv", sweep.content(runs).encode())
+        yield folder / SWEEP_FILE, _same(folder / SWEEP_FILE, sweep.content(runs).encode())
     else:
         yield from _of_run(folder, version)
     for path, text in report.pages(folder)[1].items():
@@ -86,22 +88,22 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
 
 def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Path, list[str]]]:
     """Files of a run that are computed from the records of the replay, of Slurm and of sigsleep, with their differences."""
-    from mirage.records.run_results import results  # loads polars
+    from mirage.verdict.run_results import results  # loads polars
 
-    metrics = read_json(folder / "metrics.json", METRICS_JSON)
-    if metrics is None:
+    run = RunFolder(folder)
+    if not (metrics := run.metrics):
         raise WrongUse(f"{folder.name} is no finished run (metrics.json is not there)", parameter="run")
     settings, thresholds = metrics["settings"], metrics["validity"].get("thresholds", {})
-    inputs = (read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}).get("inputs", {})
+    inputs = run.experiment.get("inputs", {})
     cuts = inputs.get("WARMUP_CUT", "0"), inputs.get("COOLDOWN_CUT", "0")
-    found = results(folder, settings["processors"], settings["nodes"], settings["tau"], thresholds, cuts)
+    found = results(run, settings["processors"], settings["nodes"], settings["tau"], thresholds, cuts)
     # Another version may say the same reasons in other words; how many there are is compared.
     stored, computed_now = metrics, found.metrics
     if _is_of_another_version(folder, version):
         stored, computed_now = _without_reasons(stored), _without_reasons(computed_now)
     for name, content in found.files.items():
         path = folder / name
-        yield path, list(_differences(stored, computed_now)) if name == "metrics.json" else _same(path, content)
+        yield path, list(_differences(stored, computed_now)) if name == METRICS_FILE else _same(path, content)
 
 
 def _without_reasons(metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,11 +43,12 @@ from mirage.experiment.variables import replay_variables
 from mirage.knobs.managers import values_of
 from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.resolve import user_message
-from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.records.file_names import ANSIBLE_LOG_FILE, EXPERIMENT_FILE, STATUS_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.campaign_screen import RunScreen
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.base.files import write_json
 
 CLEAN_STATE = {"mirage_fresh": True}
 """Variables of a run whose cluster has no state of the run before it."""
@@ -84,8 +85,8 @@ def _of_fillers(knobs: dict[str, Value]) -> tuple[dict[str, Value], Arms | None]
 
 def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
     folder = runs.RESULTS / str(knobs["RUN"])
-    content = read_json(folder / "experiment.json", EXPERIMENT_JSON) if knobs["RUN"] else None
-    if content is None or "comparison" not in content:
+    content = RunFolder(folder).experiment if knobs["RUN"] else {}
+    if "comparison" not in content:
         raise WrongUse(
             "nothing is given; it may be two names or more of files in configs/, without .yml: fifo backfill", parameter="configs"
         )
@@ -108,8 +109,8 @@ def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) 
     """Replicas of each configuration if REPLICAS is not given: those of the campaign if it has begun; otherwise as many as take an
     hour, at least one and at most `REPLICAS`, which it is also while the speed is not known.
     """
-    begun = read_json(runs.RESULTS / str(knobs["RUN"]) / "experiment.json", EXPERIMENT_JSON) if knobs["RUN"] else None
-    if begun is not None and "REPLICAS" in begun.get("inputs", {}):
+    begun = RunFolder(runs.RESULTS / str(knobs["RUN"])).experiment if knobs["RUN"] else {}
+    if "REPLICAS" in begun.get("inputs", {}):
         return int(begun["inputs"]["REPLICAS"])
     one = _estimate(prepared)
     return REPLICAS if one is None else max(1, min(REPLICAS, int(WITHIN / (one * configurations))))
@@ -192,8 +193,7 @@ class Campaign:
         of all configurations in a random order, so that neither changes of the host nor the run before affect one configuration
         only.
         """
-        begun = read_json(self.folder / "experiment.json", EXPERIMENT_JSON)
-        if begun is not None:
+        if begun := RunFolder(self.folder).experiment:
             # An earlier release played them in the order of CONFIGS.
             names = begun.get("order", [part.folder.name for part in self.parts])
             return sorted(self.parts, key=lambda part: names.index(part.folder.name))
@@ -223,11 +223,11 @@ class Campaign:
         """Run what is not finished. Returns the ending of a run that did not finish, or None."""
         use.when_free(self._check)
         self._announce(screen)
-        if not (self.folder / "experiment.json").exists():
+        if not (self.folder / EXPERIMENT_FILE).exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_json(self.folder / "experiment.json", self._description())
+            write_json(self.folder / EXPERIMENT_FILE, self._description())
         with runs.only_one(self.folder):
-            (self.folder / "status.json").unlink(missing_ok=True)
+            (self.folder / STATUS_FILE).unlink(missing_ok=True)
             ending = self._play_all(use, screen)
             if ending is not None:
                 self._give_up(ending)
@@ -360,7 +360,7 @@ class Campaign:
 
         def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
             variables = {**replay_variables(prepared, speed, run, results), **more, **CLEAN_STATE}
-            use.play("experiment", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / "ansible.log")
+            use.play("experiment", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / ANSIBLE_LOG_FILE)
 
         return speed_for(prepared, self.folder, replay, screen)
 
@@ -373,7 +373,7 @@ class Campaign:
 
     def _play(self, part: Part, prepared: Prepared, lane: Lane) -> Ending:
         """Start or continue one run, and write its status.json."""
-        is_new = not (part.folder / "experiment.json").exists()
+        is_new = not (part.folder / EXPERIMENT_FILE).exists()
         prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
         if is_new:
             what = runs.describe(prepared.knobs, self._inputs_of(part), self.source.description)
@@ -388,13 +388,13 @@ class Campaign:
                 lane.screen.say(f"{part.folder.name} begins again: its cluster is gone")
             runs.set_place(part.folder, lane.place())
             prepared.write_again(part.folder, part.name())
-        (part.folder / "status.json").unlink(missing_ok=True)
+        (part.folder / STATUS_FILE).unlink(missing_ok=True)
         try:
             manager = values_of(prepared.knobs)[0]
-            lane.clear_for(manager, self.inventory, part.folder / "ansible.log")
+            lane.clear_for(manager, self.inventory, part.folder / ANSIBLE_LOG_FILE)
             known = launch_costs.variables(self.folder, manager, lane.host)
             variables = {**replay_variables(prepared, speed, part.name(), part.folder), **known, **CLEAN_STATE}
-            lane.play("experiment", variables, self.inventory, part.folder / "ansible.log")
+            lane.play("experiment", variables, self.inventory, part.folder / ANSIBLE_LOG_FILE)
             launch_costs.keep(self.folder, part.folder, manager, lane.host)
             ending = ending_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:

@@ -37,12 +37,13 @@ from mirage.experiment.variables import replay_variables
 from mirage.knobs.managers import values_of
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.resolve import user_message
-from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
-from mirage.records.verdict import VALID, verdict_of
+from mirage.records.file_names import ANSIBLE_LOG_FILE, EXPERIMENT_FILE, STATUS_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.terminal import summary
 from mirage.terminal.screen import Screen
+from mirage.verdict.verdict import VALID, verdict_of
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.base.files import write_json
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ def _announce(prepared: Prepared, screen: Screen) -> None:
 
 def _shown(folder: Path, ended: Ending, screen: Screen) -> Ending:
     screen.say(f"results/{folder.name} is finished: nothing is run again")
-    if (metrics := read_json(folder / "metrics.json", METRICS_JSON)) is not None:
-        summary.show(metrics, read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}, folder.name, screen)
+    if (run := RunFolder(folder)).metrics:
+        summary.show(run, screen)
         report.show(folder, screen)
     return ended
 
@@ -158,8 +159,8 @@ def _play_sweep(
         screen.say(note)
     if not parent.exists():
         parent.mkdir(parents=True)
-        write_json(parent / "experiment.json", _description(order, wanted))
-    (parent / "status.json").unlink(missing_ok=True)
+        write_json(parent / EXPERIMENT_FILE, _description(order, wanted))
+    (parent / STATUS_FILE).unlink(missing_ok=True)
     writing = threading.Lock()
 
     def ended() -> list[tuple[Decimal, Path, Ending]]:
@@ -225,7 +226,7 @@ def _description(order: Order, wanted: dict[str, str]) -> dict[str, Any]:
 
 def _execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign: Path | None = None) -> Ending:
     """Start or continue the run, and write status.json. campaign: folder of the sweep that the run is part of."""
-    is_new = not (folder / "experiment.json").exists()
+    is_new = not (folder / EXPERIMENT_FILE).exists()
     if is_new:
         wanted = order.inputs((prepared.shrink,))
         prepared.write(folder, {"run": folder.name, **lane.place()} | _description(order, wanted))
@@ -234,7 +235,7 @@ def _execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaig
             where = "where it was" if preflight.has_journal(lane.knobs, folder.name) else "from its beginning: its cluster is gone"
             runs.set_place(folder, lane.place())
             lane.screen.say(f"results/{folder.name} goes on {where}")
-        (folder / "status.json").unlink(missing_ok=True)
+        (folder / STATUS_FILE).unlink(missing_ok=True)
         ending = _ending(order, prepared, folder, lane, campaign)
         if is_new and ending.word == "wrong use":
             # A role refused an input, such as a port that is in use: nothing was changed, so the folder is removed.
@@ -256,7 +257,7 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
 
     def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
         variables = replay_variables(prepared, speed, run, results)
-        lane.play("experiment", {**variables, **more}, order.inventory, folder / "ansible.log")
+        lane.play("experiment", {**variables, **more}, order.inventory, folder / ANSIBLE_LOG_FILE)
 
     try:
         speed = speed_for(prepared, folder, replay, screen)
@@ -267,14 +268,14 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
         replay(folder.name, speed, folder, {} if campaign is None else launch_costs.variables(campaign, manager, lane.host))
         if campaign is not None:
             launch_costs.keep(campaign, folder, manager, lane.host)
-        metrics = read_json(folder / "metrics.json", METRICS_JSON)
-        if metrics is None:
+        run = RunFolder(folder)
+        if not run.metrics:
             raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
         for line in site.not_taken(order.knobs, folder):
             screen.say(line)
         if campaign is None:  # a sweep has one table of all runs
-            summary.show(metrics, read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}, folder.name, screen)
-        return _verdict(metrics, folder)
+            summary.show(run, screen)
+        return _verdict(run.metrics, folder)
     except WrongUse as error:
         return Ending("wrong use", user_message(error))
     except Failed as error:

@@ -11,13 +11,14 @@ from mirage.experiment.prepare import machine_of, number_of, selection_of
 from mirage.knobs.resolve import resolve
 from mirage.knobs.table import BY_NAME
 from mirage.metrics import metrics as definitions
-from mirage.records import metric_errors
+from mirage.records.file_names import COMPARISON_FILE, SWEEP_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import Schedule, in_whole_nodes, read_schedule
-from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
+from mirage.verdict import metric_errors
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.base.files import write_json
 from slurm_mirage.jobs import sigsleep_log
 
 
@@ -86,18 +87,18 @@ def _of_run(values: Knobs, screen: Screen) -> Ending:
     ended = Ending.load(folder)
     if ended is None or not ended.is_final:
         raise WrongUse(f"results/{folder.name} is not finished; it may be a finished run or comparison", parameter="run")
-    if (folder / "comparison.json").is_file():
+    if (folder / COMPARISON_FILE).is_file():
         campaign.show_all(folder, screen)
         return Ending("ok", f"all metrics of the comparison results/{folder.name}")
-    if (folder / "sweep.csv").is_file():
+    if (folder / SWEEP_FILE).is_file():
         runs = ", ".join(run.name for _, run, _ in sweep.runs_of(folder))
         raise WrongUse(
             f"results/{folder.name} is a sweep, whose metrics are in sweep.csv; it may be one of its runs: {runs}", "run"
         )
-    content = read_json(folder / "metrics.json", METRICS_JSON)
-    if content is None:
+    run = RunFolder(folder)
+    if not (content := run.metrics):
         raise WrongUse(f"results/{folder.name} has no metrics.json; it may be a finished run or comparison", parameter="run")
-    table.show(content, screen, read_json(folder / "experiment.json", EXPERIMENT_JSON))
+    table.show(content, screen, run.experiment)
     return Ending("ok", f"{content['jobs']['submitted']} jobs, results/{folder.name}")
 
 

@@ -21,12 +21,12 @@ from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, machine_of, number_o
 from mirage.metrics import metrics as definitions
 from mirage.metrics.fillers import simulated_executions
 from mirage.metrics.jobs_frame import executions_from_log
-from mirage.records import metric_errors
 from mirage.simulation import batsim
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
 from mirage.traces import swf
 from mirage.traces.trace import Trace
+from mirage.verdict import metric_errors
 from mirage.workloads.models import estimates
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse

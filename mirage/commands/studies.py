@@ -17,6 +17,8 @@ from mirage.knobs.managers import OPENPBS, values_of
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import parse
 from mirage.knobs.table import BY_NAME
+from mirage.records.file_names import COMPARISON_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically
@@ -74,7 +76,7 @@ def study_scms(values: dict[str, Value], screen: Screen) -> Ending:
         screen.say(f"OPENPBS_SOURCE is not given: {told}")
     ending = study("study-scms", values, screen)
     folder = runs.RESULTS / str(_knobs("study-scms", values)["RUN"])
-    if ending.is_final and (folder / "comparison.json").is_file():
+    if ending.is_final and (folder / COMPARISON_FILE).is_file():
         _write_scms(folder)
         screen.say(f"study: results/{folder.name}/study.html")
     return ending
@@ -86,7 +88,7 @@ def _write_scms(folder: Path) -> None:
     from mirage.reports.scms_study import page
 
     content = report.comparison_of(folder)
-    found = {name: Run.of(folder / name) for one in content["configurations"] for name in one["runs"]}
+    found = {name: Run.of(RunFolder(folder / name)) for one in content["configurations"] for name in one["runs"]}
     write_atomically(folder / "study.html", page(folder.name, content, found))
 
 

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from mirage.experiment.comparison_arms import Arms
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import SLACK, machine_of, selection_of, whole_of
 from mirage.knobs.parse import Value
-from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen, about
 from mirage.traces.trace import Trace
 from mirage.workloads.models import estimates
@@ -168,8 +168,8 @@ def _write(name: str, rows: pl.DataFrame, mains: dict[str, str], comparison: str
     if comparison is not None:
         by_label = {label(one): one for one in points}
         of_runs = runs.RESULTS / comparison
-        members: list[dict[str, Any]] = read_json(of_runs / "experiment.json", EXPERIMENT_JSON)["comparison"]
-        found = [StudyRun(by_label.get(one["label"]), one["replica"], of_runs / one["folder"]) for one in members]
+        members = RunFolder(of_runs).experiment["comparison"]
+        found = [StudyRun(by_label.get(one["label"]), one["replica"], RunFolder(of_runs / one["folder"])) for one in members]
     folder = runs.RESULTS / name
     measured = None
     if found:

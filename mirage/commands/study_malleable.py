@@ -20,7 +20,7 @@ from mirage.experiment.endings import Ending
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import parse
 from mirage.knobs.table import BY_NAME
-from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.records.run_folder import RunFolder
 from mirage.reports.malleable_study.source import ASYNC, FIXED, PREFERRED, SYNC, WIDE
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -170,9 +170,9 @@ def write(name: str, comparisons: Sequence[Comparison]) -> None:
     found = []
     for one in comparisons:
         folder = runs.RESULTS / one.name
-        members: list[dict[str, Any]] = read_json(folder / "experiment.json", EXPERIMENT_JSON)["comparison"]
         found += [
-            StudyRun(one.workload, one.jobs, member["label"], member["replica"], folder / member["folder"]) for member in members
+            StudyRun(one.workload, one.jobs, member["label"], member["replica"], RunFolder(folder / member["folder"]))
+            for member in RunFolder(folder).experiment["comparison"]
         ]
     measured = figures(found)
     folder = runs.RESULTS / name

@@ -28,12 +28,12 @@ from mirage.experiment.runs import calibration_of
 from mirage.experiment.speed_choice import Choice, Cost, Demand
 from mirage.knobs.parse import AUTO, Value
 from mirage.records.collect import Collected, collect
+from mirage.records.file_names import CALIBRATION_FILE, EXPERIMENT_FILE, PLAN_FILE, WORKLOAD_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import NS
-from mirage.records.run_samples import read_diagnostics, read_figures
-from mirage.records.shapes import CALIBRATION_JSON, EXPERIMENT_JSON
-from mirage.records.thresholds import Thresholds
 from mirage.terminal.screen import Screen, about
-from slurm_mirage.base.files import read_json, write_atomically, write_json
+from mirage.verdict.thresholds import Thresholds
+from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 
 SPEED = Decimal(100)
@@ -61,7 +61,7 @@ def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) 
 
     Raises the exceptions of `replay`, and Failed if jobs of the calibration did not complete.
     """
-    if (earlier := read_json(folder / "calibration.json", CALIBRATION_JSON)) is not None:
+    if earlier := RunFolder(folder).calibration:
         screen.say(f"SPEED={earlier['speed']:g}, which was picked for this run before")
         return Decimal(f"{earlier['speed']:g}")
     if (speed := prepared.knobs["SPEED"]) != AUTO:
@@ -72,8 +72,9 @@ def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) 
         calibration, calibration_of(folder.name), narrowest=_narrowest(prepared), processors=machine_of(prepared.knobs).processors
     )
     replay(calibration_of(folder.name), SPEED, calibration, _VARIABLES)
-    measurement = measure(calibration)
-    choice = speed_choice.choose(demand_of(prepared), measurement.cost, _thresholds(calibration))
+    run = RunFolder(calibration)
+    measurement = measure(run)
+    choice = speed_choice.choose(demand_of(prepared), measurement.cost, Thresholds.in_force({}, run.scheduling))
     for line in [*measurement.lines(), *choice.lines()]:
         screen.say(line)
     if choice.speed == 1 and prepared.knobs["SAVES"] == "memory":
@@ -87,11 +88,6 @@ def demand_of(prepared: Prepared) -> Demand:
     processors = machine_of(prepared.knobs).processors
     limits = (jobs["limit_minutes"] * 60).to_list()
     return Demand.of(prepared.dues, prepared.executions(), limits, jobs["processors"].to_list(), processors)
-
-
-def _thresholds(folder: Path) -> Thresholds:
-    """The thresholds for the verdict on the run, some of which are settings of the resource manager."""
-    return Thresholds.of_run({}, folder)
 
 
 @dataclass(frozen=True)
@@ -130,15 +126,15 @@ class Measurement:
         return lines
 
 
-def measure(folder: Path) -> Measurement:
+def measure(run: RunFolder) -> Measurement:
     """Read the costs from the records of a calibration. Raises Failed unless all of its jobs completed."""
-    run = collect(folder, pl.read_csv(folder / "workload.csv"))
-    incomplete = run.jobs.filter(col("state") != "COMPLETED")
-    if incomplete.height or run.unsubmitted:
+    collected = collect(run)
+    incomplete = collected.jobs.filter(col("state") != "COMPLETED")
+    if incomplete.height or collected.unsubmitted:
         states = ", ".join(f"{count} {state}" for state, count in incomplete["state"].value_counts(sort=True).iter_rows())
-        raise Failed(f"SPEED=auto: jobs of the calibration did not complete ({states or 'not submitted'}): see {folder}")
-    speed = run.time.clock.speed
-    parts = run.jobs.join(run.evidence.select("id", "stretch"), on="id", maintain_order="left")
+        raise Failed(f"SPEED=auto: jobs of the calibration did not complete ({states or 'not submitted'}): see {run.path}")
+    speed = collected.time.clock.speed
+    parts = collected.jobs.join(collected.evidence.select("id", "stretch"), on="id", maintain_order="left")
     alone, burst = parts.filter(col("id") <= ALONE), parts.filter(col("id").is_between(ALONE + 1, ALONE + BURST))
     hold_p50 = max(0.0, _quantile(alone["stretch"], 0.5) / speed)
     submit = max(0.0, _quantile(alone["submit_lag"], 0.5) / speed)
@@ -149,10 +145,9 @@ def measure(folder: Path) -> Measurement:
         start=max(0.0, (_quantile(alone["start"] - alone["submit"] - alone["submit_lag"], 0.5) - speed_choice.RESOLUTION) / speed),
         submit=submit,
         launch=max(0.0, seconds - submit),
-        backfill=_backfill(read_diagnostics(folder), speed),
+        backfill=_backfill(run.diagnostics, speed),
     )
-    samples = read_figures(folder / "samples.csv")
-    return Measurement(cost, 1 / seconds, _busy(samples, alone, run), _busy(samples, burst, run))
+    return Measurement(cost, 1 / seconds, *(_busy(run.samples, part, collected) for part in (alone, burst)))
 
 
 def _quantile(values: pl.Series, share: float) -> float:
@@ -181,22 +176,21 @@ def _backfill(diagnostics: pl.DataFrame, speed: float) -> float | None:
     return None if seconds is None else seconds * 1e-6 / speed
 
 
-def _busy(samples: pl.DataFrame, part: pl.DataFrame, run: Collected) -> float | None:
+def _busy(samples: pl.DataFrame, part: pl.DataFrame, collected: Collected) -> float | None:
     """Mean busy share of the host's processors from the first submission to the last end in `part`; None without samples."""
     if not {"virtual", "cpu_busy"} <= set(samples.columns):
         return None
-    during = samples.filter(run.time.trace(col("virtual") * NS).is_between(part["submit"].min(), part["end"].max()))
+    during = samples.filter(collected.time.trace(col("virtual") * NS).is_between(part["submit"].min(), part["end"].max()))
     share: float | None = during.select(col("cpu_busy").mean()).item()
     return None if share is None else round(share, 3)
 
 
 def _store(folder: Path, measurement: Measurement, choice: Choice) -> Decimal:
     """Write calibration.json, and the chosen speed into experiment.json; returns the speed."""
-    experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}
-    write_json(folder / "experiment.json", experiment | {"clock": {"asked": "auto", "speed": choice.speed}})
+    write_json(folder / EXPERIMENT_FILE, RunFolder(folder).experiment | {"clock": {"asked": "auto", "speed": choice.speed}})
     chosen = choice.as_json()
     measured = {"calibration_speed": float(SPEED), **asdict(measurement)}
-    write_json(folder / "calibration.json", {"asked": "auto", "speed": chosen.pop("speed"), **chosen, "found": measured})
+    write_json(folder / CALIBRATION_FILE, {"asked": "auto", "speed": chosen.pop("speed"), **chosen, "found": measured})
     return Decimal(f"{choice.speed:g}")
 
 
@@ -240,5 +234,5 @@ def _write(folder: Path, run: str, narrowest: int, processors: int) -> None:
         "runtime": [row.runtime for row in rows],
         "requested": [60.0 * row.limit_minutes for row in rows],
     }
-    write_atomically(folder / "workload.csv", pl.DataFrame(workload).write_csv())
-    write_plan(folder / "plan.csv", rows)
+    write_atomically(folder / WORKLOAD_FILE, pl.DataFrame(workload).write_csv())
+    write_plan(folder / PLAN_FILE, rows)

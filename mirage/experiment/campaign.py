@@ -14,14 +14,14 @@ from rich.table import Table
 from mirage.experiment import report
 from mirage.experiment.endings import Ending
 from mirage.metrics.registry import METRICS, main_of_comparison
-from mirage.records.features import unused_in_all
-from mirage.records.schedule import read_schedule
-from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
+from mirage.records.file_names import COMPARISON_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, figures, judged, others, pair_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
 from mirage.terminal.table import print_all, rounded_text
-from slurm_mirage.base.files import read_json, write_json
+from mirage.verdict.features import unused_in_all
+from slurm_mirage.base.files import write_json
 
 MARGIN = 5.0  # per cent
 LINES = 35
@@ -47,7 +47,7 @@ def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen,
     margin: per cent of the baseline's mean within which two configurations are equivalent
     """
     content = computed(folder, members, seed, margin)
-    write_json(folder / "comparison.json", content)
+    write_json(folder / COMPARISON_FILE, content)
     show(folder, content, screen)
     ending = _ending(folder, content)
     ending.store(folder)
@@ -66,15 +66,15 @@ def computed(folder: Path, members: Sequence[Member], seed: int, margin: float =
 
     runs = []
     for member in members:
-        run = folder / member.folder
-        schedule, metrics = read_schedule(run / "jobs.csv"), read_json(run / "metrics.json", METRICS_JSON)
+        run = RunFolder(folder / member.folder)
+        schedule = run.schedule
         runs.append(
             Run(
                 member.label,
                 member.replica,
                 member.folder,
                 schedule.jobs,
-                metrics,
+                run.metrics,
                 schedule.immediate_below,
                 schedule.suspensions,
                 schedule.allocations,
@@ -124,7 +124,7 @@ def show(folder: Path, content: Mapping[str, Any], screen: Screen) -> None:
             parts.append(f"the table has the first {_BESIDE_EACH_OTHER} of {len(compared)} configurations, the page has all")
     if earlier := content["method"].get("without_emulation_errors"):
         parts.append(f"what the emulation adds is in no interval: {', '.join(earlier)} of an earlier release do not say it")
-    unused = unused_in_all(runs.values(), read_json(folder / "experiment.json", EXPERIMENT_JSON) or {})
+    unused = unused_in_all(runs.values(), RunFolder(folder).experiment)
     print_all(screen, *parts, *trust(runs, unused), f"all metrics: make metrics RUN={folder.name}")
 
 
@@ -132,7 +132,7 @@ def show_all(folder: Path, screen: Screen) -> None:
     """Print all metrics of a finished comparison."""
     content = report.comparison_of(folder)
     base, runs = content["baseline"], _metrics_of(folder, content)
-    unused = unused_in_all(runs.values(), read_json(folder / "experiment.json", EXPERIMENT_JSON) or {})
+    unused = unused_in_all(runs.values(), RunFolder(folder).experiment)
     names = [name for name in METRICS if name in content["metrics"].keys() - unused and not METRICS[name].same_as]
     print_all(screen, *(_metrics_table(content, base, other, names) for other in others(content)))
 
@@ -140,7 +140,7 @@ def show_all(folder: Path, screen: Screen) -> None:
 def _metrics_of(folder: Path, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """metrics.json of each run."""
     names = [name for configuration in content["configurations"] for name in configuration["runs"]]
-    return {name: read_json(folder / name / "metrics.json", METRICS_JSON) for name in names}
+    return {name: RunFolder(folder / name).metrics for name in names}
 
 
 def _pairs(content: Mapping[str, Any], base: str, other: str) -> dict[str, Mapping[str, Any]]:

@@ -12,10 +12,11 @@ from mirage.experiment.at_once import home_of
 from mirage.experiment.campaign import Member
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed
 from mirage.knobs.parse import Value
-from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON, MEASURED_JSON
-from mirage.records.verdict import VALID, verdict_of
+from mirage.records.file_names import ANSIBLE_LOG_FILE, EXPERIMENT_FILE, PLAN_FILE, STATUS_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import about
-from slurm_mirage.base.files import read_json, write_json
+from mirage.verdict.verdict import VALID, verdict_of
+from slurm_mirage.base.files import write_json
 
 # Virtual seconds over which the first submissions of replicas are spread: the interval of Slurm's backfill scheduler (bf_interval)
 # and of its check of time limits, so that replicas sample all phases of these intervals.
@@ -39,7 +40,7 @@ class Part:
 
     def attempt(self) -> int:
         """Number of the attempt that the folder holds, from 1 on."""
-        return int((read_json(self.folder / "experiment.json", EXPERIMENT_JSON) or {}).get("attempt", 1))
+        return int(RunFolder(self.folder).experiment.get("attempt", 1))
 
     def name(self) -> str:
         """Name on the head. Each attempt has its own name, so that the instance is cleared for it."""
@@ -52,7 +53,7 @@ class Part:
 
     def is_spoiled(self) -> bool:
         """Whether the run is not valid, was interrupted on the head (as by a killed instance), and attempts are left."""
-        validity = (read_json(self.folder / "metrics.json", JUDGED_JSON) or {}).get("validity", {"valid": True})
+        validity = RunFolder(self.folder).validity or {"valid": True}
         was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
         return verdict_of(validity) != VALID and was_interrupted and self.attempt() < ATTEMPTS
 
@@ -65,13 +66,12 @@ class Part:
 
     def begin_anew(self) -> None:
         """Prepare the folder for the next attempt. If interrupted, the folder belongs to the old or to the new attempt."""
-        (self.folder / "status.json").unlink(missing_ok=True)
+        (self.folder / STATUS_FILE).unlink(missing_ok=True)
         for path in self.folder.iterdir():
-            if path.name not in ("experiment.json", "ansible.log", "workload.csv", "workload.swf", "plan.csv"):
+            if path.name not in (EXPERIMENT_FILE, ANSIBLE_LOG_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE, PLAN_FILE):
                 path.unlink()
-        experiment = read_json(self.folder / "experiment.json", EXPERIMENT_JSON)
-        attempt = self.attempt() + 1
-        write_json(self.folder / "experiment.json", experiment | {"attempt": attempt, "run": f"{self.on_head}.{attempt}"})
+        experiment, attempt = RunFolder(self.folder).experiment, self.attempt() + 1
+        write_json(self.folder / EXPERIMENT_FILE, experiment | {"attempt": attempt, "run": f"{self.on_head}.{attempt}"})
 
 
 def labels(names: Sequence[str]) -> list[str]:
@@ -90,8 +90,7 @@ def shift_of(seed: int, replica: int) -> float:
 
 def ending_of(folder: Path) -> Ending:
     """Ending of the run in the folder, by its metrics.json. Raises Failed if there is none."""
-    metrics = read_json(folder / "metrics.json", MEASURED_JSON)
-    if metrics is None:
+    if not (metrics := RunFolder(folder).measured):
         raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
     validity = metrics["validity"]
     if (found := verdict_of(validity)) != VALID:

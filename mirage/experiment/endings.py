@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mirage.records.shapes import STATUS_JSON
-from slurm_mirage.base.files import read_json, write_json
+from mirage.records.file_names import STATUS_FILE
+from mirage.records.run_folder import RunFolder
+from slurm_mirage.base.files import write_json
 
 CODES = {"ok": 0, "invalid": 1, "inconclusive": 1, "failed": 1, "wrong use": 2}
 OF_VERDICT = {"valid": "ok", "invalid": "invalid", "inconclusive": "inconclusive"}
@@ -39,13 +40,12 @@ class Ending:
             "run": folder.name,
             "time": now,
         }
-        write_json(folder / "status.json", status)
+        write_json(folder / STATUS_FILE, status)
 
     @classmethod
     def load(cls, folder: Path) -> Ending | None:
         """Read how the run in `folder` ended. None if it has not ended, or was killed before it wrote status.json."""
-        status = read_json(folder / "status.json", STATUS_JSON)
-        if status is None:
+        if not (status := RunFolder(folder).status):
             return None
         return cls(status["ending"], status["message"].removeprefix(f"{status['ending']}: "))
 

@@ -24,6 +24,7 @@ from mirage.experiment.playbook import interruptible, run_playbook
 from mirage.experiment.run_queue import RunQueue
 from mirage.knobs.managers import values_of
 from mirage.knobs.parse import Value
+from mirage.records.file_names import ANSIBLE_LOG_FILE
 from mirage.records.run_clock import EVENT
 from mirage.terminal.campaign_screen import RunScreen, SharedScreen
 from mirage.terminal.screen import Screen
@@ -98,7 +99,7 @@ class RunsLeft(Generic[Run]):
             queue = RunQueue(self.left, lambda run: homes[self.name(run)], names, count > 1 and measures, arm)
             is_complete = lanes.play(self, queue) if count == 1 else lanes.play_side_by_side(self, queue, count)
             if is_complete:
-                lanes.remove(self.inventory, self.folder / "ansible.log")
+                lanes.remove(self.inventory, self.folder / ANSIBLE_LOG_FILE)
             return is_complete
 
     def _is_ours(self, name: str) -> bool:

@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment.runs import began
-from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.records.file_names import EXPERIMENT_FILE, JOURNAL_FILE
+from mirage.records.run_folder import RunFolder
 from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.base.files import write_json
 from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.rm.registry import DEFAULT
@@ -31,7 +31,7 @@ def variables(campaign: Path, manager: str = DEFAULT, host: str = "") -> dict[st
 
     host: of `run_hosts`, on which the run goes on; "" without such hosts
     """
-    known = (read_json(campaign / "experiment.json", EXPERIMENT_JSON) or {}).get(_key(manager, host))
+    known = RunFolder(campaign).experiment.get(_key(manager, host))
     return {} if known is None else {"experiment_launch_cost": known}
 
 
@@ -47,13 +47,13 @@ def _key(manager: str, host: str = "") -> str:
 
 def keep(campaign: Path, run: Path, manager: str = DEFAULT, host: str = "") -> None:
     """Keep what the run in folder `run` has measured, unless an earlier run has. What it could not measure in full is not kept."""
-    _keep(campaign, began(run / "journal.jsonl"), _key(manager, host))
+    _keep(campaign, RunFolder(run).start, _key(manager, host))
 
 
 def keep_from_head(campaign: Path, instance: Path, run: str, manager: str = DEFAULT) -> None:
     """Keep what `run`, which goes on in the instance in the folder `instance` on this machine, has measured at its start."""
     with suppress(OSError, WrongUse):
-        descriptor = user_folders.open_file(instance, f"runs/{run}/journal.jsonl")
+        descriptor = user_folders.open_file(instance, f"runs/{run}/{JOURNAL_FILE}")
         try:
             lines = os.pread(descriptor, _LONGEST_START, 0)
         finally:
@@ -66,6 +66,6 @@ def _keep(campaign: Path, start: dict[str, Any] | None, key: str) -> None:
         return
     cost = LaunchCost.of_record(start.get("launch_cost", 0.0))
     with _writing:
-        experiment = read_json(campaign / "experiment.json", EXPERIMENT_JSON)
-        if cost.narrow is not None and not cost.reason and experiment is not None and key not in experiment:
-            write_json(campaign / "experiment.json", experiment | {key: cost.record()})
+        experiment = RunFolder(campaign).experiment
+        if cost.narrow is not None and not cost.reason and experiment and key not in experiment:
+            write_json(campaign / EXPERIMENT_FILE, experiment | {key: cost.record()})

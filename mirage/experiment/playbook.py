@@ -25,13 +25,13 @@ from mirage.experiment import standing
 from mirage.experiment.endings import Failed, Interrupted
 from mirage.experiment.preflight import INSTANCES
 from mirage.knobs.table import BY_NAME
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.progress import LocalProgress, local_progress, write_metrics
 from mirage.terminal.screen import Screen, about, progress_line
 from slurm_mirage.base import processes
 from slurm_mirage.base.disk import is_full, no_space
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json, write_json
-from slurm_mirage.base.run_files import PROGRESS
+from slurm_mirage.base.files import write_json
 from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.instance.instance_lock import Busy
 
@@ -277,7 +277,7 @@ def run_playbook(
     if was_interrupted:
         raise Interrupted
     with suppress(Damaged):
-        if results is not None and (last := read_json(results / "progress.json", PROGRESS)):
+        if results is not None and (last := RunFolder(results).progress):
             write_metrics(results, last)
     if runner.rc != 0:
         message = watcher.failure_message() or _last_error(output)

@@ -9,18 +9,16 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from mirage import ROOT
 from mirage.experiment import configuration
 from mirage.experiment.runs import calibration_of, run_of, text_of
 from mirage.knobs.parse import Value
 from mirage.knobs.table import BY_NAME, TABLE
-from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import about
 from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
 from slurm_mirage.base.input_file import open_input
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm import isolation
@@ -206,9 +204,9 @@ def no_leftover(knobs: dict[str, Value], folder: Path, run: str = "") -> None:
 
 def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
     """Values of SHAPE that `run` was started with. If it was started from another clone, only NODES is known."""
-    experiment: Any = read_json(ROOT / "results" / run / "experiment.json", EXPERIMENT_JSON)
+    experiment = RunFolder(ROOT / "results" / run).experiment
     # The runs of a comparison have other configurations.
-    if experiment is not None and "comparison" not in experiment:
+    if experiment and "comparison" not in experiment:
         return {name: str(experiment["inputs"].get(name, BY_NAME[name].default)) for name in SHAPE}
     instance = read_instance(instance_directory(knobs))
     return {} if instance is None else {"NODES": str(nodes_in(instance))}

@@ -18,7 +18,8 @@ from mirage.experiment.expected_queue import Queue, expected_queue
 from mirage.knobs.machine import Machine
 from mirage.knobs.managers import SLURM
 from mirage.knobs.parse import Value
-from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.records.file_names import EXPERIMENT_FILE, PLAN_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import about
 from mirage.traces import swf
 from mirage.traces.local_time import LocalTime
@@ -27,7 +28,7 @@ from mirage.workloads import models, not_played, requests, routing
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json, write_atomically, write_json
+from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs import plan as submissions
 from slurm_mirage.jobs.filler import NO
 from slurm_mirage.rm.slurm import accounting
@@ -322,13 +323,13 @@ class Prepared:
 
     def write_again(self, folder: Path, run: str = "") -> None:
         """Replace the inputs in the folder, after the speed was chosen or the run got another name."""
-        self._write_into(folder, run or folder.name, read_json(folder / "experiment.json", EXPERIMENT_JSON) or {})
+        self._write_into(folder, run or folder.name, RunFolder(folder).experiment)
 
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
-        swf.write_swf(self.workload.to_swf(), header_of(machine_of(self.knobs)), folder / "workload.swf")
-        write_atomically(folder / "workload.csv", self.jobs.write_csv())
+        swf.write_swf(self.workload.to_swf(), header_of(machine_of(self.knobs)), folder / WORKLOAD_SWF_FILE)
+        write_atomically(folder / WORKLOAD_FILE, self.jobs.write_csv())
         site.write(self.knobs, folder / site.LEFT_OUT)
-        submissions.write_plan(folder / "plan.csv", self.plan(run))
+        submissions.write_plan(folder / PLAN_FILE, self.plan(run))
         selection = {
             "excluded": self.workload.excluded,
             "notes": self.workload.notes,
@@ -338,4 +339,4 @@ class Prepared:
             "estimate": self.estimate(),
             "estimate_real": self.real_estimate(),
         }
-        write_json(folder / "experiment.json", experiment | {"workload": selection})
+        write_json(folder / EXPERIMENT_FILE, experiment | {"workload": selection})

@@ -12,7 +12,9 @@ from typing import Any
 from mirage import ROOT
 from mirage.experiment import runs
 from mirage.knobs.resolve import user_message
-from mirage.records.shapes import COMPARISON_JSON, EXPERIMENT_JSON
+from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SWEEP_FILE
+from mirage.records.run_folder import RunFolder
+from mirage.records.shapes import COMPARISON_JSON
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
@@ -102,9 +104,9 @@ def pages(folder: Path, *, again: bool = True) -> tuple[str, dict[Path, str]]:
 
     again: also those of its runs that exist
     """
-    if (folder / "comparison.json").is_file():
+    if (folder / COMPARISON_FILE).is_file():
         return _comparison(folder, again)
-    if (folder / "sweep.csv").is_file():
+    if (folder / SWEEP_FILE).is_file():
         return _sweep(folder, again)
     return _run(folder)
 
@@ -113,13 +115,13 @@ def _run(folder: Path) -> tuple[str, dict[Path, str]]:
     from mirage.reports.run_data import Run
     from mirage.reports.run_page import page
 
-    run = Run.of(folder)
+    run = Run.of(RunFolder(folder))
     return f"{run.metrics['jobs']['submitted']} jobs of {folder.name}", {folder / NAME: page(run)}
 
 
 def comparison_of(folder: Path) -> dict[str, Any]:
     """Content of comparison.json. Raises WrongUse if an earlier release has written it."""
-    content: dict[str, Any] = read_json(folder / "comparison.json", COMPARISON_JSON)
+    content: dict[str, Any] = read_json(folder / COMPARISON_FILE, COMPARISON_JSON)
     if not isinstance((content.get("method") or {}).get("compared"), dict):
         raise WrongUse(
             f"comparison.json is of an earlier release with other rules; make compare RUN={folder.name} writes it again",
@@ -136,10 +138,10 @@ def _comparison(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
 
     content = comparison_of(folder)
     names = [name for one in content["configurations"] for name in one["runs"]]
-    found = {name: Run.of(folder / name) for name in names}
+    found = {name: Run.of(RunFolder(folder / name)) for name in names}
     paths = {folder / name / NAME: run for name, run in found.items()}
     of_runs = {path: page_of_run(run) for path, run in paths.items() if again or not path.exists()}
-    own = page(folder.name, content, read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}, found)
+    own = page(folder.name, content, RunFolder(folder).experiment, found)
     return f"comparison of {', '.join(one['label'] for one in content['configurations'])}", {**of_runs, folder / NAME: own}
 
 
@@ -147,6 +149,6 @@ def _sweep(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     """Description and pages of a sweep and of those of its runs that have results."""
     from mirage.reports.sweep_page import lines_of, page
 
-    there = [run for line in lines_of(folder) if ((run := folder.parent / line["run"]) / "metrics.json").is_file()]
+    there = [run for line in lines_of(folder) if ((run := folder.parent / line["run"]) / METRICS_FILE).is_file()]
     of_runs = {path: text for run in there if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
     return f"sweep {folder.name}", {**of_runs, folder / NAME: page(folder)}

@@ -24,15 +24,13 @@ from mirage.experiment.endings import Ending
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.table import BY_NAME, METRICS, TABLE
+from mirage.records.file_names import EXPERIMENT_FILE, RUN_FILE
 from mirage.records.run_clock import EVENT, is_event
-from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.records.run_folder import RunFolder
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json, write_json
-from slurm_mirage.base.run_files import RUN_SETTINGS
+from slurm_mirage.base.files import write_json
 from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.jobs.filler import Filler
-from slurm_mirage.replay.journal import replay_lines
-from slurm_mirage.rm.registry import name_of, records_of
 
 # Folders of results/ that are not runs.
 RESERVED = ("bench",)
@@ -49,8 +47,7 @@ def name_for(knobs: dict[str, Value], wanted: dict[str, str], now: datetime) -> 
         return str(knobs["RUN"])
     for folder in sorted(RESULTS.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
         with suppress(Damaged):
-            experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}
-            before = experiment.get("inputs")
+            before = RunFolder(folder).experiment.get("inputs")
             if before is not None and all(_same(n, before, wanted) for n in wanted) and not _is_over(folder):
                 return folder.name
     trace = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(str(knobs["TRACE"])).name) or "generated"
@@ -107,13 +104,13 @@ def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
         raise WrongUse(f"results/{folder.name} is kept for other results; it may be any other name", parameter="run")
     if not folder.exists():
         return None
-    experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON) if folder.is_dir() else None
-    if experiment is None:
+    run = RunFolder(folder)
+    if not run.has(EXPERIMENT_FILE):
         if folder.is_dir() and not any(folder.iterdir()):
             return None
         raise WrongUse(f"results/{folder.name} is there already and holds no run; it may be another name", parameter="run")
-    if (before := experiment.get("inputs")) is None:
-        raise WrongUse(f"{folder}/experiment.json: inputs is missing", parameter="run")
+    if (before := run.experiment.get("inputs")) is None:
+        raise WrongUse(f"{folder / EXPERIMENT_FILE}: inputs is missing", parameter="run")
     for name in wanted:
         if not _same(name, before, wanted):
             raise WrongUse(f"results/{folder.name} has other inputs: {_difference(name, before, wanted)}", parameter="run")
@@ -181,54 +178,45 @@ def git_version() -> dict[str, Any] | None:
 def complete(folder: Path) -> None:
     """Add to experiment.json what is known after the run: the resource manager's version, sha256 of its configuration file, the
     clock, the hosts."""
-    path = folder / "experiment.json"
-    experiment = read_json(path, EXPERIMENT_JSON)
-    manager, records = name_of(folder), records_of(folder)
+    run = RunFolder(folder)
+    experiment, name = run.experiment, run.manager.configuration_file
     about: dict[str, str] = {}
-    if records.configuration_file and (configuration := folder / records.configuration_file).is_file():
-        digest = hashlib.sha256(configuration.read_bytes()).hexdigest()
-        about[f"{records.configuration_file.replace('.', '_')}_sha256"] = digest
-    if (release := records.scheduling(records.configuration(folder)).version) is not None:
+    if name and (configuration := folder / name).is_file():
+        about[f"{name.replace('.', '_')}_sha256"] = hashlib.sha256(configuration.read_bytes()).hexdigest()
+    if (release := run.scheduling.version) is not None:
         about["version"] = release
     clock = experiment.get("clock", {})
     hosts: list[dict[str, Any]] = []
-    if (settings := read_json(folder / "run.json", RUN_SETTINGS)) is not None:
+    if run.has(RUN_FILE):
+        settings = run.settings
         event = is_event(settings)
         clock |= {"speed": EVENT if event else settings["speed"], "virtual": event or settings.get("clock") is not None}
         hosts = settings.get("hosts", [])
-    if (start := began(folder / "journal.jsonl")) is not None:
+    if (start := run.start) is not None:
         # Start of the replay on both clocks, in seconds since the epoch.
         clock["began"] = {name: start[name] for name in ("real", "virtual")}
     if hosts:
         # The hosts of the cluster, the head first. Before the run `host` describes the machine that make runs on.
         experiment["hosts"] = hosts
         experiment["host"] = {name: hosts[0][name] for name in ("name", "cores", "memory_bytes", "kernel")}
-    write_json(path, experiment | {manager: about, "clock": clock})
+    write_json(folder / EXPERIMENT_FILE, experiment | {run.manager_name: about, "clock": clock})
 
 
 def instance_of(folder: Path) -> str | None:
     """The instance on which the run in the folder was begun; None for a new run, or one of an earlier release."""
-    return (read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}).get("instance")
+    return RunFolder(folder).experiment.get("instance")
 
 
 def run_host_of(folder: Path) -> str | None:
     """The host of the inventory's `run_hosts` on which the run in the folder was begun; None without one."""
-    return (read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}).get("run_host")
+    return RunFolder(folder).experiment.get("run_host")
 
 
 def set_place(folder: Path, place: Mapping[str, str]) -> None:
     """Note in experiment.json where the run goes on: the instance, and the host of `run_hosts` if it has one."""
-    experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}
+    experiment = RunFolder(folder).experiment
     if any(experiment.get(name) != place.get(name) for name in PLACE):
-        write_json(folder / "experiment.json", {k: v for k, v in experiment.items() if k not in PLACE} | dict(place))
-
-
-def began(journal: Path) -> dict[str, Any] | None:
-    """Start event of a journal; None without a journal."""
-    if not journal.exists():
-        return None
-    with journal.open("rb") as stream:
-        return replay_lines(stream.readline())[0].start
+        write_json(folder / EXPERIMENT_FILE, {k: v for k, v in experiment.items() if k not in PLACE} | dict(place))
 
 
 @contextmanager

@@ -25,9 +25,9 @@ import polars as pl
 from polars import col
 
 from mirage.metrics.classes import RUNTIMES
-from mirage.records import resolution
-from mirage.records.stretch import FEWEST
-from mirage.records.thresholds import Thresholds
+from mirage.verdict import resolution
+from mirage.verdict.stretch import FEWEST
+from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.base.errors import WrongUse
 
 SAFETY = 0.5

@@ -7,7 +7,6 @@ import io
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -15,13 +14,14 @@ from rich.table import Table
 from mirage.experiment.endings import Ending
 from mirage.knobs.parse import format_number
 from mirage.metrics.registry import METRICS
-from mirage.records.features import unused_in_all
-from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
+from mirage.records.file_names import SWEEP_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
 from mirage.terminal.table import print_all, rounded_text
 from mirage.traces.csv_frame import check_lines
-from slurm_mirage.base.files import read_json, write_atomically
+from mirage.verdict.features import unused_in_all
+from slurm_mirage.base.files import write_atomically
 
 FIGURES = tuple(name for name, metric in METRICS.items() if metric.in_sweep)
 JOBS = ("submitted", "completed", "failed", "cancelled", "timeout", "lost")
@@ -43,14 +43,14 @@ def show(folder: Path, screen: Screen) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for name in SHOWN:
         table.add_column(name, justify="left" if name == "ending" else "right", no_wrap=True)
-    with (folder / "sweep.csv").open(newline="") as stream:
+    with (folder / SWEEP_FILE).open(newline="") as stream:
         lines = list(csv.DictReader(stream))
     for line in lines if len(lines) <= LINES else [*lines[: LINES // 2], *lines[-LINES // 2 :]]:
         table.add_row(line["shrink"], line["ending"], *(_text(name, line[name]) for name in SHOWN[2:]))
     rest = [f"{len(lines) - LINES} runs between them are in sweep.csv"] if len(lines) > LINES else []
-    metrics = {line["run"]: read_json(folder.parent / line["run"] / "metrics.json", METRICS_JSON) for line in lines}
-    known = {run: content for run, content in metrics.items() if content is not None}
-    unused = unused_in_all(known.values(), read_json(folder / "experiment.json", EXPERIMENT_JSON) or {})
+    metrics = {line["run"]: RunFolder(folder.parent / line["run"]).metrics for line in lines}
+    known = {run: content for run, content in metrics.items() if content}
+    unused = unused_in_all(known.values(), RunFolder(folder).experiment)
     print_all(screen, table, *rest, *(trust(known, unused) if known else []))
 
 
@@ -60,13 +60,13 @@ def _text(name: str, value: str) -> str:
 
 def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
     """Write sweep.csv. runs: shrink factor, folder and ending of the runs that have ended."""
-    write_atomically(folder / "sweep.csv", content(runs))
+    write_atomically(folder / SWEEP_FILE, content(runs))
 
 
 def runs_of(folder: Path) -> list[tuple[Decimal, Path, Ending]]:
     """The runs in sweep.csv of a finished sweep: shrink factor, folder, ending."""
-    check_lines(folder / "sweep.csv", "run")
-    with (folder / "sweep.csv").open(newline="") as stream:
+    check_lines(folder / SWEEP_FILE, "run")
+    with (folder / SWEEP_FILE).open(newline="") as stream:
         lines = list(csv.DictReader(stream))
     return [(Decimal(line["shrink"]), folder.parent / line["run"], Ending(line["ending"], "")) for line in lines]
 
@@ -77,7 +77,7 @@ def content(runs: Sequence[tuple[Decimal, Path, Ending]]) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["shrink", "run", "ending", *JOBS, *FIGURES, *VALIDITY])
     for shrink, run, ending in runs:
-        metrics: dict[str, Any] = read_json(run / "metrics.json", METRICS_JSON) or {}
+        metrics = RunFolder(run).metrics
         parts = (("jobs", JOBS), ("metrics", FIGURES), ("validity", VALIDITY))
         figures = [_rounded(metrics.get(part, {}).get(name)) for part, names in parts for name in names]
         writer.writerow([format_number(shrink), run.name, ending.word, *figures])

@@ -1,1 +1,1 @@
-"""The records of a run, the results computed from them, and the verdict on the run."""
+"""The records of a run: the files in its folder, and what happened to its jobs, joined from them."""

@@ -9,9 +9,6 @@ import polars as pl
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA
 from mirage.traces.csv_frame import check_rows, read_csv
 
-NAME = "allocations.csv"
-"""Name of the table in a run's folder."""
-
 
 def read_allocations(path: Path, jobs: pl.DataFrame, parameter: str) -> pl.DataFrame:
     """The table, columns of `ALLOCATIONS_SCHEMA`.

@@ -11,15 +11,14 @@ from contextlib import ExitStack
 from pathlib import Path, PurePath
 from typing import IO, Any, BinaryIO
 
+from mirage.records.file_names import COMPLAINTS_FILE, SIGSLEEP_FILE
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import replacing, write_json
 from slurm_mirage.base.strict_json import LONGEST, OBJECT, NotStrict, parse
-from slurm_mirage.collection.archive import COMPLAINTS_FILE
 
 FOLDER = ".records"
 """Folder with the archives, in that of a run: HOST.tar.gz, from each host."""
 _UNPACKED = ".records.unpacked"
-JOB_RECORDS = "sigsleep.log"
 
 
 def unpack(folder: Path) -> None:
@@ -36,8 +35,8 @@ def unpack(folder: Path) -> None:
         logs: BinaryIO | None = None
         for archive in archives:
             for name, content in _files(archive):
-                if name == JOB_RECORDS:
-                    logs = logs or stack.enter_context(replacing(folder / JOB_RECORDS))
+                if name == SIGSLEEP_FILE:
+                    logs = logs or stack.enter_context(replacing(folder / SIGSLEEP_FILE))
                     shutil.copyfileobj(content, logs)
                 elif name == COMPLAINTS_FILE:
                     _merge(complaints, _complaints(archive, content.read(LONGEST)))

@@ -26,7 +26,9 @@ from polars import col
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
 from mirage.records import disagreements, fillers, resizes
+from mirage.records.file_names import JOURNAL_FILE, PLAN_FILE
 from mirage.records.run_clock import is_event, may_be_event
+from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import (
     NS,
     Journal,
@@ -34,30 +36,23 @@ from mirage.records.run_records import (
     completions,
     foreign_jobs,
     in_second,
+    last_details,
     last_executions,
-    read_completions,
-    read_details,
-    read_journal,
-    read_settings,
-    read_sigsleep,
     recorded_executions,
     slurm_executions,
     split_aftermath,
     with_task_ids,
 )
-from mirage.records.run_samples import longest_cycle, read_diagnostics
-from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.records.run_samples import longest_cycle
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs import arrays
-from slurm_mirage.jobs.plan import read_plan
 from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED, Freed
 from slurm_mirage.rm.evidence import Names
-from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS, records_of
+from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
 
 _JOB = ["id", "slurm_id"]
 _PLAN: Schema = {
@@ -174,36 +169,34 @@ class Collected:
     """Whether the resource manager's record ends a job when its processors are free: `freed` is not measured apart then."""
 
 
-def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
-    """Joins the records of a run in `run_dir`: run.json, plan.csv, journal.jsonl, the resource manager's completion log (Slurm's is
-    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if they exist, suspended.jsonl, the record of when
-    processors were free again (Slurm's is freed.csv), and fillers.bin.
+def collect(run: RunFolder) -> Collected:
+    """Joins the records of a run: workload, plan, journal, the resource manager's completion log (Slurm's is jobcomp.log), the
+    jobs' own records and, if they exist, what the manager said of jobs after their end, when processors were free again (Slurm's
+    is freed.csv), what the broker answered, and the fillers' records.
 
-    `workload` has a row per job: id, submit, runtime, requested (trace seconds), and optionally limit_extended, priority, preset,
+    The workload has a row per job: id, submit, runtime, requested (trace seconds), and optionally limit_extended, priority, preset,
     user, group, executable, queue. Raises WrongUse if the folder does not hold a started run of this workload.
     """
-    settings, journal = read_settings(run_dir / "run.json"), read_journal(run_dir / "journal.jsonl")
+    settings, journal, manager = run.settings, run.journal, run.manager
     anchor = round(journal.real_zero * NS), round(journal.virtual_zero * NS)
     clock = Clock(*anchor, speed=float(settings["speed"]), shrink=float(settings["shrink_percent"]))
-    plan = _plan(run_dir / "plan.csv", workload)
-    time = TimeMap(clock, origin=float(workload.select(col("submit").min()).item()))
-    _check_instants(run_dir / "journal.jsonl", journal, time)
+    plan = _plan(run)
+    time = TimeMap(clock, origin=float(run.workload.select(col("submit").min()).item()))
+    _check_instants(run.path / JOURNAL_FILE, journal, time)
     submitted = _submissions(plan, journal, time)
     since = clock.virtual_ns - NS - round(clock.real_to_virtual(disagreements.LAUNCH_ALLOWANCE) * NS)
-    manager = records_of(run_dir)
     stale = submitted.filter(col("index").is_in(journal.stale))["id"]
-    log = read_completions(run_dir / manager.completions_file, manager, journal.completion_offset)
+    log = run.read_completions()
     own_lines, ahead = completions(log, submitted, since)
     lines, aftermath = split_aftermath(own_lines, stale)
-    details = read_details(run_dir / "suspended.jsonl", manager, submitted)
+    details = last_details(run.read_details(), submitted)
     details = details.filter(~(col("id").is_in(stale.implode()) & (col("c_state") == "CANCELLED").fill_null(False)))
-    recorded = with_task_ids(read_sigsleep(run_dir), submitted)
+    recorded = with_task_ids(run.read_sigsleep(), submitted)
     records, pauses, damage = recorded.records, recorded.pauses, recorded.damage
     runs = slurm_executions(lines)
-    answers, costs = resizes.read_answers(run_dir / resizes.JOURNAL, submitted, clock.virtual_ns - NS)
-    freed = manager.freed(run_dir)
-    configuration = manager.configuration(run_dir)
-    held = min(manager.scheduling(configuration).longest_hold, longest_cycle(read_diagnostics(run_dir)) or 0.0)
+    answers, costs = resizes.of_jobs(*run.read_answers(), submitted, clock.virtual_ns - NS)
+    freed = run.read_freed()
+    held = min(run.scheduling.longest_hold, longest_cycle(run.diagnostics) or 0.0)
     joined = submitted.join(_freed(freed), on="slurm_id", how="left", maintain_order="left")
     for record in (
         last_executions(runs),
@@ -217,10 +210,10 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     joined = joined.join(resizes.surpluses(joined, pauses, answers), on="id", how="left", maintain_order="left")
     changes = resizes.resizes(answers, costs, submitted, time)
     malleable = plan.filter(col("malleable") != "").height
-    filled = fillers.collect(run_dir, settings, log, ahead, time)
+    filled = fillers.collect(run, log, ahead, time)
     own_names = [*_own_names(plan, settings), *resizes.helpers(submitted["slurm_id"])]
-    foreign = foreign_jobs(log, ahead, run_dir / "queue.json", own_names, time.virtual_ns(journal.last_sign))
-    evidence = _evidence(joined, time, manager.over_limit(configuration, clock.speed))
+    foreign = foreign_jobs(log, ahead, run.read_queue(), own_names, time.virtual_ns(journal.last_sign))
+    evidence = _evidence(joined, time, manager.over_limit(run.configuration, clock.speed))
     jobs = _jobs(joined, time)
     starts = pl.concat([jobs.select("id", "start", "end"), evidence.select("slurm_id")], how="horizontal")
     evidence = evidence.join(fillers.vacated(filled, starts, log, time.second), on="id", how="left", maintain_order="left")
@@ -254,7 +247,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),
         on_event_clock=is_event(settings),
-        may_have_event_clock=may_be_event(settings, read_json(run_dir / "experiment.json", EXPERIMENT_JSON) or {}),
+        may_have_event_clock=may_be_event(settings, run.experiment),
         malleable=malleable,
         allocations=resizes.allocations(joined, answers, time),
         resizes=changes,
@@ -290,9 +283,10 @@ def _own_names(plan: pl.DataFrame, settings: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _plan(path: Path, workload: pl.DataFrame) -> pl.DataFrame:
+def _plan(run: RunFolder) -> pl.DataFrame:
     """The plan, with additional columns of the workload. Raises WrongUse if their jobs do not match."""
-    plan = pl.DataFrame([list(vars(row).values()) for row in read_plan(path)], schema=_PLAN, orient="row")
+    plan = pl.DataFrame([list(vars(row).values()) for row in run.read_plan()], schema=_PLAN, orient="row")
+    workload = run.workload
     known = workload.select(
         "id",
         "runtime",
@@ -303,7 +297,7 @@ def _plan(path: Path, workload: pl.DataFrame) -> pl.DataFrame:
         _optional(workload, "limit_extended", pl.Boolean).fill_null(False),
     )
     if known["id"].is_duplicated().any() or plan.join(known, on="id", how="anti").height:
-        raise WrongUse(f"{path}: its jobs may be those of the workload, each once", parameter="run")
+        raise WrongUse(f"{run.path / PLAN_FILE}: its jobs may be those of the workload, each once", parameter="run")
     return plan.join(known, on="id", maintain_order="left")
 
 

@@ -9,9 +9,6 @@ import polars as pl
 from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA
 from mirage.traces.csv_frame import check_rows, read_csv
 
-NAME = "executions.csv"
-"""Name of the table in a run's folder. It exists if a job had more than one execution."""
-
 
 def read_executions(path: Path, jobs: pl.DataFrame, parameter: str) -> pl.DataFrame:
     """The table, columns of `EXECUTIONS_SCHEMA`.

@@ -17,6 +17,7 @@ import polars as pl
 from polars import col
 
 from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
+from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import NS, Schema, in_second
 from mirage.records.time_map import TimeMap
 from mirage.traces.csv_frame import check_rows, read_csv
@@ -28,9 +29,6 @@ from slurm_mirage.rm.api import NOT_ENDED
 
 KEY = "filler"
 """Member of run.json that says which fillers a run has."""
-RECORD = "fillers.bin"
-NAME = "fillers.csv"
-"""Name of the table in a run's folder. It exists if the run had fillers."""
 PREFIX = "mirage-filler-"
 """Of the names of fillers in Slurm; their numbers follow."""
 _ROUNDING = 1_000_000
@@ -72,17 +70,17 @@ def is_filler(names: pl.Expr) -> pl.Expr:
     return names.str.contains(f"^{PREFIX}[0-9]+$")
 
 
-def collect(folder: Path, settings: Mapping[str, Any], log: pl.DataFrame, ahead: int, time: TimeMap) -> Fillers | None:
-    """The fillers of the run in `folder`; None for a run without any.
+def collect(run: RunFolder, log: pl.DataFrame, ahead: int, time: TimeMap) -> Fillers | None:
+    """The fillers of the run; None for a run without any.
 
-    settings: content of run.json; log: of `read_completions`, whose instants are `ahead` ns of UTC
+    log: of `read_completions`, whose instants are `ahead` ns of UTC
     Raises WrongUse for words that are none.
     """
-    told = settings.get(KEY)
+    told = run.settings.get(KEY)
     if not isinstance(told, Mapping):
         return None
     words = Filler.parse(str(told.get("words", "")))
-    saves, damage = read_saves(folder / RECORD)
+    saves, damage = run.read_saves()
     runs = _executions(log, ahead)
     joined = _with_saves(runs, saves)
     faults = [*damage, *_strays(runs, saves), *_progress(saves, words), *_ends(joined, saves, words), *_overlaps(runs)]

@@ -23,10 +23,6 @@ from slurm_mirage.broker.actions import DONE
 from slurm_mirage.broker.policy import EXPAND, NONE, SHRINK
 from slurm_mirage.jobs.malleable import Malleable
 
-JOURNAL = "resizes.jsonl"
-"""The broker's journal: a line for each answer. All runs of an instance write to it."""
-NAME = "resizes.csv"
-"""Outcome of a resize that happened."""
 LONGEST_LINE = 65_536
 """Bytes of a line of the journal; the user of the instance can write anything to it."""
 
@@ -60,11 +56,11 @@ _ANSWERS: Schema = {
 _COSTS: Schema = {"slurm_id": pl.Int64, "v_resumed": pl.Int64, "v_cost": pl.Int64}
 
 
-def read_answers(path: Path, submitted: pl.DataFrame, since: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What the broker answered the jobs in `submitted` (id, slurm_id) from `since` on (virtual ns), and what resizes cost them.
+def read_answers(path: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What the broker answered the jobs of an instance, and what resizes cost them.
 
-    Answers: id, slurm_id, mode, kind, from, to, v_asked, v_decided, v_done, outcome, reason, way, for (slurm id).
-    Costs: id, slurm_id, v_resumed, v_cost. Lines that are none of the journal are left out. The file may be absent.
+    Answers: slurm_id, mode, kind, from, to, v_asked, v_decided, v_done, outcome, reason, way, for (slurm id).
+    Costs: slurm_id, v_resumed, v_cost. Lines that are none of the journal are left out. The file may be absent.
     """
     answers: list[tuple[Any, ...]] = []
     costs: list[tuple[Any, ...]] = []
@@ -77,9 +73,13 @@ def read_answers(path: Path, submitted: pl.DataFrame, since: int) -> tuple[pl.Da
             words = (_word(line.get(name)) for name in ("outcome", "reason", "way"))
             head = (_whole(line.get("job")), _word(line.get("mode")), _word(line.get("kind")))
             answers.append((*head, *sizes, *instants, *words, _whole(line.get("for"))))
+    return pl.DataFrame(answers, schema=_ANSWERS, orient="row"), pl.DataFrame(costs, schema=_COSTS, orient="row")
+
+
+def of_jobs(answers: pl.DataFrame, costs: pl.DataFrame, submitted: pl.DataFrame, since: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The answers and costs (`read_answers`) of the jobs in `submitted` (id, slurm_id) from `since` on (virtual ns), with ids."""
     own = submitted.select("id", "slurm_id")
-    answered = pl.DataFrame(answers, schema=_ANSWERS, orient="row").join(own, on="slurm_id", maintain_order="left")
-    paid = pl.DataFrame(costs, schema=_COSTS, orient="row").join(own, on="slurm_id", maintain_order="left")
+    answered, paid = (table.join(own, on="slurm_id", maintain_order="left") for table in (answers, costs))
     return answered.filter(col("v_asked") >= since), paid.filter(col("v_resumed") >= since)
 
 
@@ -90,9 +90,9 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
                 yield parse(line, OBJECT)
 
 
-def _ns(value: object) -> int | None:
+def _ns(value: Any) -> int | None:
     """Virtual seconds as ns; None for anything that is no number of them."""
-    return None if INSTANT.fault(value, "") else round(value * NS)  # type: ignore[operator]
+    return None if INSTANT.fault(value, "") else round(value * NS)
 
 
 def _whole(value: object) -> int | None:

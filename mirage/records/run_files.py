@@ -9,8 +9,16 @@ import polars as pl
 import polars.selectors as cs
 from polars import col
 
-from mirage.records import allocations, executions, fillers, resizes
 from mirage.records.collect import Collected
+from mirage.records.file_names import (
+    ALLOCATIONS_FILE,
+    EXECUTIONS_FILE,
+    FILLERS_FILE,
+    JOBS_FILE,
+    RESIZES_FILE,
+    SCHEDULE_FILE,
+    SUSPENSIONS_FILE,
+)
 from mirage.records.run_clock import EVENT
 from mirage.traces import swf
 
@@ -22,16 +30,16 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
     there if a job had more than one execution, allocations.csv and resizes.csv if jobs could change their size, fillers.csv if
     there were filler jobs."""
     files: dict[str, bytes] = {
-        "jobs.csv": _csv(collected.jobs),
-        "suspensions.csv": _csv(collected.suspensions),
-        "schedule.swf": _schedule(collected, processors, nodes),
+        JOBS_FILE: _csv(collected.jobs),
+        SUSPENSIONS_FILE: _csv(collected.suspensions),
+        SCHEDULE_FILE: _schedule(collected, processors, nodes),
     }
     if not collected.executions.is_empty():
-        files[executions.NAME] = _csv(collected.executions)
+        files[EXECUTIONS_FILE] = _csv(collected.executions)
     if collected.malleable:
-        files |= {allocations.NAME: _csv(collected.allocations), resizes.NAME: _csv(collected.resizes)}
+        files |= {ALLOCATIONS_FILE: _csv(collected.allocations), RESIZES_FILE: _csv(collected.resizes)}
     if collected.fillers is not None:
-        files[fillers.NAME] = _csv(collected.fillers.executions)
+        files[FILLERS_FILE] = _csv(collected.fillers.executions)
     return files
 
 
@@ -81,7 +89,7 @@ def _about_presets(collected: Collected) -> str:
 def _about_executions(collected: Collected) -> str:
     """A line of the header about lost executions, if there are any. SWF's partial executions are parts of a job that goes on."""
     count = collected.executions.height
-    told = f"\n{count} executions of jobs that were requeued are left out: their work was lost ({executions.NAME} has them)."
+    told = f"\n{count} executions of jobs that were requeued are left out: their work was lost ({EXECUTIONS_FILE} has them)."
     return told if count else ""
 
 
@@ -105,6 +113,6 @@ def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
         ),
     }
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "schedule.swf"
+        path = Path(folder) / SCHEDULE_FILE
         swf.write_swf(to_swf(collected), header, path)
         return path.read_bytes()

@@ -8,7 +8,7 @@ s_ the manager's completion log, c_ the details that it gave of a job after its 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,13 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.records.shapes import QUEUE_JSON
+from mirage.records.file_names import SIGSLEEP_FILES
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
-from slurm_mirage.base.run_files import RUN_SETTINGS
 from slurm_mirage.base.strict_json import INSTANT
 from slurm_mirage.jobs import arrays, sigsleep_log
-from slurm_mirage.replay.details import details_in
 from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.replay.launch_cost import LaunchCost
-from slurm_mirage.rm.api import NOT_ENDED, RESIZING, Records
+from slurm_mirage.rm.api import NOT_ENDED, RESIZING, JobDetails, Records
 
 NS = 1_000_000_000
 _QUARTER_HOUR = 900
@@ -80,14 +77,6 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="run") from error
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """The content of run.json. Raises WrongUse unless it has the numbers speed and shrink_percent."""
-    if (found := read_json(path, RUN_SETTINGS)) is None:
-        raise WrongUse(f"{path}: is not there", parameter="run")
-    settings: dict[str, Any] = found
-    return settings
 
 
 def read_journal(path: Path) -> Journal:
@@ -223,15 +212,16 @@ def completions(log: pl.DataFrame, submitted: pl.DataFrame, since: int) -> tuple
 _FOREIGN: Schema = {"slurm_id": pl.Int64, "name": pl.String, "user": pl.String}
 
 
-def foreign_jobs(log: pl.DataFrame, ahead: int, queue: Path, own: Collection[str], until: int) -> pl.DataFrame:
+def foreign_jobs(
+    log: pl.DataFrame, ahead: int, waiting: Iterable[Mapping[str, Any]], own: Collection[str], until: int
+) -> pl.DataFrame:
     """Jobs of other names than `own` that were in the cluster during the run: slurm_id, name, user.
 
     They ended during the run, or after it if they were submitted before its end `until` (virtual ns), by the completion log
-    (`read_completions`), whose instants are `ahead` ns of UTC; or they were in the queue when the records were collected:
-    queue.json (it may be absent) has job_id, name, user and submit, in virtual seconds, of each.
+    (`read_completions`), whose instants are `ahead` ns of UTC; or they were in the queue when the records were collected: `waiting`
+    (queue.json) has job_id, name, user and submit, in virtual seconds, of each.
     """
     ended = log.filter("is_of_run").with_columns(known=pl.coalesce("s_submit", "s_start", "s_end") - ahead)
-    waiting = read_json(queue, QUEUE_JSON) or []
     rows = [(job["job_id"], job["name"], job["user"], job["submit"]) for job in waiting]
     queued = pl.DataFrame(rows, schema={**_FOREIGN, "known": pl.Int64}, orient="row").with_columns(col("known") * NS)
     found = pl.concat([ended.select(*_FOREIGN, "known"), queued])
@@ -306,15 +296,12 @@ _DETAILS: Schema = {
 }
 
 
-def read_details(path: Path, records: Records, submitted: pl.DataFrame) -> pl.DataFrame:
-    """The last details of each job: id, slurm_id, c_state, c_eligible, c_start, c_end, c_suspended.
+def last_details(details: Iterable[JobDetails], submitted: pl.DataFrame) -> pl.DataFrame:
+    """The last details of each job in `submitted` (name, id): id, slurm_id, c_state, c_eligible, c_start, c_end, c_suspended.
 
-    `path` is suspended.jsonl: it may be absent, and have torn lines. End and suspension are null for jobs that had not ended.
+    End and suspension are null for jobs that had not ended.
     """
-    rows = [
-        (job.name, job.job_id, job.state, job.eligible, job.start, job.end, job.suspended)
-        for job in details_in(read_bytes(path) if path.exists() else b"", records)
-    ]
+    rows = [(job.name, job.job_id, job.state, job.eligible, job.start, job.end, job.suspended) for job in details]
     frame = pl.DataFrame(rows, schema=_DETAILS, orient="row")
     frame = frame.unique(["name", "slurm_id"], keep="last", maintain_order=True)
     ended = ~col("c_state").is_in(NOT_ENDED)
@@ -365,10 +352,10 @@ class SigsleepRecords:
 
 
 def read_sigsleep(folder: Path) -> SigsleepRecords:
-    """Reads sigsleep*.log, a file per host."""
+    """Reads the jobs' own records."""
     records: list[sigsleep_log.Record] = []
     damage: list[str] = []
-    for path in sorted(folder.glob("sigsleep*.log")):
+    for path in sorted(folder.glob(SIGSLEEP_FILES)):
         found, parts = sigsleep_log.read_log(path)
         records += found
         damage += [f"{path.name} at byte {part.offset}: {part.reason}" for part in parts]

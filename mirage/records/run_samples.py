@@ -1,21 +1,17 @@
-"""Reads what was measured beside the jobs' records of a run: samples, diagnostics, clocks of the hosts, errors of the daemons."""
+"""Reads the samples of a run, of the cluster and of the manager's diagnostics, and what follows from them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 from polars import col
 
 from mirage.records.run_records import read_text
-from mirage.records.shapes import COMPLAINTS_JSON, OFFSETS_JSON
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
-from slurm_mirage.base.strict_json import INSTANT, LARGEST, without_null
+from slurm_mirage.base.strict_json import INSTANT, LARGEST
 from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS
-from slurm_mirage.rm.registry import records_of
 
 _MICROSECOND = 1e-6
 _BOUNDS = {**dict.fromkeys(("real", "virtual"), (0.0, INSTANT.most)), "cpu_busy": (-1.0, 2.0)}
@@ -48,14 +44,6 @@ def read_figures(path: Path) -> pl.DataFrame:
     frame = text.with_columns(pl.all().cast(pl.Float64, strict=False))
     possible = {name: frame[name].is_between(*_BOUNDS.get(name, (0.0, LARGEST))).fill_null(False) for name in heading}
     return frame.filter(pl.all_horizontal(text[name].is_in(["", "None"]) | possible[name] for name in heading))
-
-
-def read_diagnostics(folder: Path) -> pl.DataFrame:
-    """The resource manager's diagnostics during the run in `folder`; those of the backfill scheduler as in BACKFILL_DIAGNOSTICS."""
-    records = records_of(folder)
-    figures = read_figures(folder / records.diagnostics_file)
-    names = {own: name for own, name in records.diagnostic_names.items() if name not in figures.columns}
-    return figures.rename(names, strict=False)
 
 
 def longest_cycle(diagnostics: pl.DataFrame) -> float | None:
@@ -107,20 +95,3 @@ def lacking_nodes(samples: pl.DataFrame, nodes: int) -> tuple[float | None, dict
     share = float(np.average(lacking.to_numpy(), weights=weights.to_numpy())) / max(1, nodes)
     most = known.row(int(lacking.arg_max() or 0), named=True)
     return share, {kind: int(number) for kind, number in most.items() if number}
-
-
-def read_offsets(folder: Path) -> dict[str, Any]:
-    """Reads clock_offsets.json of a run on several hosts: lists `before` and `after` of the measurements of `clock_offset` by host.
-
-    Empty for a run on one host.
-    """
-    return without_null(read_json(folder / "clock_offsets.json", OFFSETS_JSON) or {})
-
-
-def read_complaints(folder: Path) -> dict[str, Any]:
-    """Reads complaints.json of a run; empty if it was not collected.
-
-    `head` is the name of the head; `counts` and `lines` have, by host and kind, the number of the daemons' error messages and the
-    first of them; `events` has the list of the farm's events by host (slurm_mirage/farm/events.py).
-    """
-    return without_null(read_json(folder / "complaints.json", COMPLAINTS_JSON) or {})

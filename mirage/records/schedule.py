@@ -20,24 +20,30 @@ from mirage.metrics.jobs_frame import (
     numbered,
     suspensions_from_sigsleep,
 )
-from mirage.records import allocations, executions, fillers
 from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
-from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.records.allocations import read_allocations
+from mirage.records.executions import read_executions
+from mirage.records.file_names import (
+    ALLOCATIONS_FILE,
+    EXECUTIONS_FILE,
+    EXPERIMENT_FILE,
+    FILLERS_FILE,
+    RECORDED_FILE,
+    SCHEDULE_FILE,
+    SUSPENSIONS_FILE,
+)
+from mirage.records.fillers import read_fillers
+from mirage.records.run_folder import RunFolder
 from mirage.traces import swf
 from mirage.traces.csv_frame import check_rows, read_csv
 from mirage.traces.trace import NODES_ONLY, Trace, read_trace
 from mirage.traces.unread import REASON, Unread
 from mirage.workloads.selection import Selection, choose
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
 from slurm_mirage.base.input_file import open_input
 from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.jobs import sigsleep_log
 
-OF_A_RUN = "schedule.swf"
-"""Name of a run's schedule as SWF, in the run's folder."""
-OF_THE_LOG = "recorded.csv"
-"""Name of what the log records of a run's jobs (docs/results.md), in the run's folder."""
 _FAULTS = {
     "id is empty": pl.col("id").is_null(),
     "job {id} is in an earlier line, too": ~pl.col("id").is_first_distinct(),
@@ -84,47 +90,43 @@ class Schedule:
     unread: Unread = field(default_factory=Unread)
 
 
-def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
-    """Reads the schedule in a log with waits (SWF, sacct, Batsim), a run's jobs.csv (and suspensions.csv, allocations.csv,
-    executions.csv and fillers.csv beside it), what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last
-    three the machine is in a run's experiment.json beside it.
+def read_schedule(path: Path | str, selection: Selection | None = None, run: RunFolder | None = None) -> Schedule:
+    """Reads the schedule in a log with waits (SWF, sacct, Batsim), a run's jobs.csv and the tables beside it, what the log says of
+    its jobs (recorded.csv), or the log of sigsleep; of the last three the machine is in a run's experiment.json beside it.
 
+    run: the folder of the file, if the caller has it
     Raises WrongUse for anything else, with the line where there is one, and for a selection that leaves nothing or asks for what is
     not recorded.
     """
     path = Path(path)
-    wanted = selection or Selection()
+    wanted, run = selection or Selection(), run or RunFolder(path.parent)
     start = _start(path)
     if start.startswith(sigsleep_log.MAGIC):
-        run = _Run.beside(path)
+        beside = _Beside.of(run)
         records, damage = sigsleep_log.read_log(path)
         notes = {"damaged_places": len(damage)} if damage else {}
         jobs, left_out = _chosen(frame_from_sigsleep(records), wanted)
-        pauses, machine = suspensions_from_sigsleep(records), (run.processors, run.nodes, run.source)
+        pauses, machine = suspensions_from_sigsleep(records), (beside.processors, beside.nodes, beside.source)
         earlier = executions_from_sigsleep(records)
-        return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, run.immediate_below, executions=earlier)
+        return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, beside.immediate_below, executions=earlier)
     if start.startswith(b"id,"):
-        run = _Run.beside(path)
-        if path.name == OF_THE_LOG:
+        beside = _Beside.of(run)
+        machine = (beside.processors, beside.nodes, beside.source)
+        if path.name == RECORDED_FILE:
             jobs, left_out = _chosen(schedule_of(read_csv(path, RECORDED_SCHEMA, "trace")), wanted)
-            return Schedule(jobs, None, run.processors, run.nodes, run.source, "recorded", {}, left_out, run.immediate_below)
-        beside = path.with_name("suspensions.csv")
-        suspensions = read_csv(beside, SUSPENSIONS_SCHEMA, "trace") if beside.exists() else None
+            return Schedule(jobs, None, *machine, "recorded", {}, left_out, beside.immediate_below)
+        suspensions = read_csv(run.path / SUSPENSIONS_FILE, SUSPENSIONS_SCHEMA, "trace") if run.has(SUSPENSIONS_FILE) else None
         every = read_csv(path, JOBS_SCHEMA, "trace", optional=NEW_COLUMNS)
         check_rows(path, every, _FAULTS, "trace")
-        beside = path.with_name(allocations.NAME)
-        resized = allocations.read_allocations(beside, every, "trace") if beside.exists() else None
-        beside = path.with_name(executions.NAME)
-        again = executions.read_executions(beside, every, "trace") if beside.exists() else None
-        beside = path.with_name(fillers.NAME)
-        filled = fillers.read_fillers(beside, "trace") if beside.exists() else None
+        resized = read_allocations(run.path / ALLOCATIONS_FILE, every, "trace") if run.has(ALLOCATIONS_FILE) else None
+        again = read_executions(run.path / EXECUTIONS_FILE, every, "trace") if run.has(EXECUTIONS_FILE) else None
+        filled = read_fillers(run.path / FILLERS_FILE, "trace") if run.has(FILLERS_FILE) else None
         jobs, left_out = _chosen(every, wanted)
-        machine = (run.processors, run.nodes, run.source)
-        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, run.immediate_below, resized, again, filled)
+        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, beside.immediate_below, resized, again, filled)
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
-    at_once = _Run.beside(path).immediate_below if path.name == OF_A_RUN else OF_LOGS
+    at_once = _Beside.of(run).immediate_below if path.name == SCHEDULE_FILE else OF_LOGS
     processors, nodes = (None, None) if NODES_ONLY in trace.notes else trace.machine()
     source = "" if processors is None else trace.machine_source()
     left_out.pop(REASON, None)
@@ -158,7 +160,7 @@ def _chosen(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, dic
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Beside:
     """What the experiment.json beside a file says: the machine, and below which wait a job started at once."""
 
     processors: int | None = None
@@ -167,21 +169,21 @@ class _Run:
     source: str = ""
 
     @classmethod
-    def beside(cls, path: Path) -> _Run:
+    def of(cls, run: RunFolder) -> _Beside:
         """Nothing, if the file is in no run's folder. The machine is NODES and CPUS, or classes of nodes."""
-        experiment = path.with_name("experiment.json")
         try:
-            if (found := read_json(experiment, EXPERIMENT_JSON)) is None:
+            if not run.has(EXPERIMENT_FILE):
                 return cls()
-            inputs = found["inputs"]
+            inputs = run.experiment["inputs"]
             classes = [(one["count"], one["cpus"]) for one in json.loads(inputs.get("CLASSES") or "[]")]
             classes = classes or [(int(inputs["NODES"]), int(inputs["CPUS"]))]
             processors, nodes = sum(count * cpus for count, cpus in classes), sum(count for count, _ in classes)
-            return cls(processors, nodes, OF_RUNS, "experiment.json")
+            return cls(processors, nodes, OF_RUNS, EXPERIMENT_FILE)
         except Damaged as error:
             raise WrongUse(error.message, parameter="trace") from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-            raise WrongUse(f"{experiment}: does not describe a run ({type(error).__name__}: {error})", parameter="trace") from None
+            words = f"{run.path / EXPERIMENT_FILE}: does not describe a run ({type(error).__name__}: {error})"
+            raise WrongUse(words, parameter="trace") from None
 
 
 def _start(path: Path) -> bytes:

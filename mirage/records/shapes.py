@@ -5,7 +5,6 @@ The members are those that somebody relies on; earlier releases did not write al
 
 from __future__ import annotations
 
-from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
 from slurm_mirage.base.strict_json import (
     COUNT,
     FLAG,
@@ -28,6 +27,9 @@ _NUMBER = Number()
 _FIGURE = Maybe(_NUMBER)
 _WINDOW = Maybe(Row((_NUMBER, _NUMBER)))
 _WHOLE = Number(1, 1e12, whole=True)
+
+VERDICTS = ("valid", "invalid", "inconclusive")
+"""The words of metrics.json for the verdict on a run."""
 
 EXPERIMENT_JSON = Object(
     {
@@ -62,7 +64,7 @@ _VALIDITY = Object(
         **dict.fromkeys(("daemons_ended", "broken", "disagreements_by_kind"), Maybe(Named(COUNT))),
         "nodes_lacking_most": Maybe(Named(COUNT)),
         "resolution": Maybe(Named(_FIGURE)),
-        "verdict": Maybe(Text(words=(VALID, INVALID, INCONCLUSIVE))),
+        "verdict": Maybe(Text(words=VERDICTS)),
         "manager": IfThere(TEXT),
         "bounds": IfThere(Named(_NUMBER)),
         "valid": FLAG,

@@ -9,8 +9,6 @@ import polars as pl
 
 from mirage.metrics.registry import METRICS, main_of_comparison
 from mirage.records.agreement import agreement
-from mirage.records.features import unused_in_all
-from mirage.records.verdict import WORDS, verdict_of
 from mirage.reports import comparison_pictures as pictures
 from mirage.reports import distributions
 from mirage.reports.measures import class_table, figure, immediate_words, inputs, slowdowns_of, suspended_words, waits_of
@@ -20,6 +18,8 @@ from mirage.reports.run_page import CHECK
 from mirage.reports.timeline import Steps, Timeline
 from mirage.reports.words import counted, duration, number, percent
 from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, judged, others, p_text, pair_of
+from mirage.verdict.features import unused_in_all
+from mirage.verdict.verdict import WORDS, verdict_of
 
 Content = Mapping[str, Any]
 _OFTEN = 5  # from this number on, suspensions of a job are one class

@@ -13,7 +13,7 @@ from mirage.reports.node_map import Boxes
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import ACROSS, DOWN, Panel, Timeline, grey_png
 from mirage.reports.words import counted, duration, number, percent
-from slurm_mirage.rm.registry import DEFAULT, name_of
+from slurm_mirage.rm.registry import DEFAULT
 
 # Above these numbers rectangles of jobs would be too small, and the page too large.
 MOST_NODES, MOST_JOBS, MOST_BOXES = 300, 2000, 12_000
@@ -30,7 +30,7 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
     parts = node_map.stretches(started, run.schedule.suspensions, run.schedule.allocations)
     if parts.is_empty():
         return None
-    nodes, names = len(run.machine.cpus), run.records.names
+    nodes, names = len(run.machine.cpus), run.folder.manager.names
     by = names.manager
     lists = _lists(run)
     is_few = nodes <= MOST_NODES and started.height <= MOST_JOBS
@@ -79,13 +79,14 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
 
 def _lists(run: Run) -> pl.DataFrame | None:
     """The nodes of the jobs by the manager's record, as `node_map.node_lists`; None without one."""
-    path = run.folder / run.records.completions_file
+    records = run.folder.manager
+    path = run.folder.path / records.completions_file
     if not path.is_file():
         return None
     text = path.read_text("utf-8", "replace")
-    if name_of(run.folder) == DEFAULT:
+    if run.folder.manager_name == DEFAULT:
         return node_map.node_lists(text, run.name)
-    return node_map.lists_of(run.records.completions(text), run.name)
+    return node_map.lists_of(records.completions(text), run.name)
 
 
 def _raster_words(nodes: int, frame: Timeline) -> str:

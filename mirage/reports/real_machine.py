@@ -66,7 +66,7 @@ def _reasons(run: Run) -> Table:
         (
             "scheduler and policy",
             "queues, priorities, limits and reservations of the real machine; the emulation uses configuration "
-            f"{knobs.get('CONFIG', '?')} of {run.records.names.manager}",
+            f"{knobs.get('CONFIG', '?')} of {run.folder.manager.names.manager}",
         ),
         ("other jobs", f"jobs before and beside the selected ones: {others}"),
         ("outages", "nodes that were down, maintenance, a stopped scheduler: not in the log, not emulated"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,22 +17,19 @@ from mirage.metrics.measured_jobs import Population, Window
 from mirage.metrics.registry import job_value
 from mirage.metrics.usage_over_time import profile
 from mirage.records.agreement import RECORDED_SCHEMA, paired, recorded_of, schedule_of
-from mirage.records.features import unused_rows
-from mirage.records.schedule import Schedule, read_schedule
-from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON, STATUS_JSON
+from mirage.records.file_names import EXPERIMENT_FILE, JOBS_FILE, METRICS_FILE, RECORDED_FILE, WORKLOAD_FILE
+from mirage.records.run_folder import RunFolder
+from mirage.records.schedule import Schedule
 from mirage.reports.node_map import Machine
 from mirage.reports.timeline import Steps
 from mirage.traces import log_text
 from mirage.traces.csv_frame import read_csv
 from mirage.traces.trace import read_trace
+from mirage.verdict.features import unused_rows
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json, write_atomically
+from slurm_mirage.base.files import write_atomically
 from slurm_mirage.clock.clock import Clock
-from slurm_mirage.rm.api import Records
-from slurm_mirage.rm.registry import records_of
 
-# The log's record of the same jobs. It is written by the first report, so that later ones do not need the log.
-RECORDED = "recorded.csv"
 # Names of the two schedules in reports.
 EMULATION, LOG = "emulation", "log"
 # Knobs that submit jobs at other times than the log's, so that waits cannot be compared.
@@ -44,13 +40,12 @@ _OTHER_TIMES = ("PERIOD", "WARMUP")
 class Run:
     """A finished run.
 
-    folder: folder of the run
     experiment, status, metrics: content of experiment.json, status.json and metrics.json
     schedule: jobs.csv and the tables beside it
     recorded: the log's record of the same jobs (columns of RECORDED_SCHEMA), or a sentence that says why there is none
     """
 
-    folder: Path
+    folder: RunFolder
     experiment: Mapping[str, Any]
     status: Mapping[str, Any]
     metrics: Mapping[str, Any]
@@ -58,32 +53,19 @@ class Run:
     recorded: pl.DataFrame | str
 
     @classmethod
-    def of(cls, folder: Path) -> Run:
+    def of(cls, folder: RunFolder) -> Run:
         """Reads a run from its folder. Raises WrongUse if the folder has no finished run."""
-        experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON)
-        metrics = read_json(folder / "metrics.json", METRICS_JSON)
-        if experiment is None or metrics is None or "inputs" not in experiment or not (folder / "jobs.csv").is_file():
-            lacks = [name for name in ("experiment.json", "metrics.json", "jobs.csv") if not (folder / name).is_file()]
+        experiment, metrics = folder.experiment, folder.metrics
+        if not metrics or "inputs" not in experiment or not folder.has(JOBS_FILE):
+            lacks = [name for name in (EXPERIMENT_FILE, METRICS_FILE, JOBS_FILE) if not folder.has(name)]
             raise WrongUse(
-                f"{folder.name} is no finished run ({', '.join(lacks) or 'experiment.json'} is not there)", parameter="run"
+                f"{folder.name} is no finished run ({', '.join(lacks) or EXPERIMENT_FILE} is not there)", parameter="run"
             )
-        return cls(
-            folder,
-            experiment,
-            read_json(folder / "status.json", STATUS_JSON) or {},
-            metrics,
-            read_schedule(folder / "jobs.csv"),
-            _recorded(folder, experiment),
-        )
+        return cls(folder, experiment, folder.status, metrics, folder.schedule, _recorded(folder))
 
     @property
     def name(self) -> str:
         return str(self.experiment.get("run") or self.folder.name)
-
-    @cached_property
-    def records(self) -> Records:
-        """What reads the records of its resource manager."""
-        return records_of(self.folder)
 
     @property
     def knobs(self) -> Mapping[str, str]:
@@ -117,10 +99,10 @@ class Run:
     @cached_property
     def machine(self) -> Machine:
         """The nodes of the run's configuration; without one nodes of equal size."""
-        path, defined = self.folder / "slurm.conf", None
+        path, defined = self.folder.path / "slurm.conf", None
         if path.is_file():
             defined = Machine.of(path.read_text("utf-8", "replace"))
-        elif (layout := self.records.layout(self.folder)) is not None:
+        elif (layout := self.folder.layout) is not None:
             defined = Machine.of_nodes({name: node.processors for name, node in layout.nodes.items()})
         return defined if defined is not None and defined.cpus else Machine.equal(self.nodes, max(1, self.processors // self.nodes))
 
@@ -193,23 +175,18 @@ class Run:
         """Processors in use, and requested by waiting jobs, over time in the log's schedule of these jobs; None if unknown."""
         return None if self.log_population is None or self.log_population.window is None else levels_of(self.log_population, None)
 
-    def figures(self, name: str) -> pl.DataFrame:
-        """A CSV file of samples with an additional column `time` in trace seconds.
-
-        Empty if the file does not exist or the clock's start is unknown. Lines that were not written completely are dropped.
-        """
-        path, began = self.folder / name, (self.experiment.get("clock") or {}).get("began")
-        if not path.is_file() or began is None or not (data := path.read_bytes()).strip():
+    def timed(self, samples: pl.DataFrame) -> pl.DataFrame:
+        """Samples of the run with an additional column `time` in trace seconds; empty if the clock's start is unknown."""
+        began = (self.experiment.get("clock") or {}).get("began")
+        if samples.is_empty() or began is None:
             return pl.DataFrame({"time": []}, schema={"time": pl.Float64})
-        lines = pl.read_csv(io.BytesIO(data), infer_schema_length=None, ignore_errors=True, truncate_ragged_lines=True)
         clock = Clock(shrink=float(self.experiment["inputs"]["SHRINK"]))
         time = self._first_submission() + (pl.col("virtual") - began["virtual"]) * clock.virtual_to_trace(1.0)
-        return lines.with_columns(time=time).drop_nulls("time").sort("time").unique("time", keep="last", maintain_order=True)
+        return samples.with_columns(time=time).drop_nulls("time").sort("time").unique("time", keep="last", maintain_order=True)
 
     def _first_submission(self) -> float:
         """Trace time of the first submission, which is the begin of the replay."""
-        path = self.folder / "workload.csv"
-        first = pl.read_csv(path, columns=["submit"], infer_schema_length=None)["submit"].min() if path.is_file() else None
+        first = self.folder.workload["submit"].min() if self.folder.has(WORKLOAD_FILE) else None
         window = self.window
         begin = first if isinstance(first, (int, float)) else None if window is None else window.begin
         return float(begin or 0.0)
@@ -229,29 +206,28 @@ def levels_of(population: Population, suspensions: pl.DataFrame | None) -> tuple
     )
 
 
-def _recorded(folder: Path, experiment: Mapping[str, Any]) -> pl.DataFrame | str:
-    """The content of recorded.csv, which is created if necessary; or a sentence that says why it cannot be."""
-    source, knobs = experiment.get("trace") or {}, experiment["inputs"]
+def _recorded(run: RunFolder) -> pl.DataFrame | str:
+    """The content of recorded.csv, or a sentence that says why there is none. The first report writes it, so that later ones do not
+    need the log."""
+    source, knobs = run.experiment.get("trace") or {}, run.experiment["inputs"]
     given = [name for name in _OTHER_TIMES if knobs.get(name, "0") not in ("", "0")]
     if source.get("path") is None:
         return "The jobs are generated, so that there is no log to compare with."
     if given:
         return f"Jobs were submitted at other times than in the log ({', '.join(given)}), so that waits cannot be compared."
-    path = folder / RECORDED
+    path = run.path / RECORDED_FILE
     if not path.exists():
         try:
-            made = _from_log(folder, Path(source["path"]), source["sha256"])
+            made = _from_log(run, Path(source["path"]), source["sha256"])
         except WrongUse as error:
             return f"The waits of these jobs on the real machine are unknown: {error.message}."
         write_atomically(path, made.write_csv())
     return read_csv(path, RECORDED_SCHEMA, "run")
 
 
-def _from_log(folder: Path, log: Path, sha256: str) -> pl.DataFrame:
-    workload = folder / "workload.csv"
-    if not workload.is_file():
-        raise WrongUse(f"{workload.name} is missing")
+def _from_log(run: RunFolder, log: Path, sha256: str) -> pl.DataFrame:
+    if not run.has(WORKLOAD_FILE):
+        raise WrongUse(f"{WORKLOAD_FILE} is missing")
     if log_text.load(log).sha256 != sha256:
         raise WrongUse(f"{log} has changed since the run")
-    columns = pl.read_csv(workload, infer_schema_length=None)
-    return recorded_of(read_trace(log), columns)
+    return recorded_of(read_trace(log), run.workload)

@@ -10,8 +10,8 @@ import polars as pl
 from mirage.metrics import metrics as definitions
 from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS, main_of
+from mirage.records.file_names import EXPERIMENT_FILE
 from mirage.records.run_clock import EVENT
-from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, inconclusive_metrics, verdict_of, with_reasons
 from mirage.reports import distributions, filler_jobs, size_changes
 from mirage.reports.measures import (
     class_table,
@@ -30,8 +30,8 @@ from mirage.reports.run_timeline import over_time
 from mirage.reports.words import counted, duration, number, percent
 from mirage.terminal.parts import parts_of
 from mirage.terminal.table import errors_text, figures_of, kinds_of_errors, value_text
+from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, inconclusive_metrics, verdict_of, with_reasons
 from mirage.workloads import not_played
-from slurm_mirage.rm.registry import name_of
 
 CHECK = "make check recomputes all files, writes nothing, and names the files that differ. The other commands recompute a part."
 _ANSWERS = {
@@ -61,11 +61,11 @@ def summary(run: Run) -> list[str]:
     submitted = jobs["submitted"]
     source_text = f"{counted(submitted, 'job')} of the log {Path(path).name}" if path else counted(submitted, "generated job")
     machine = f"{counted(run.nodes, 'node')} with {counted(run.processors, 'processor')}"
-    version = (run.experiment.get(name_of(run.folder)) or {}).get("version", "")
+    version = (run.experiment.get(run.folder.manager_name) or {}).get("version", "")
     shrink = float(knobs.get("SHRINK", "100"))
     shrunk = "" if shrink == 100 else f", all times of the log shrunk to {number(shrink)} %"
     told = [
-        f"{source_text} on an emulated machine of {machine}, scheduled by {run.records.names.manager} {version} "
+        f"{source_text} on an emulated machine of {machine}, scheduled by {run.folder.manager.names.manager} {version} "
         f"with the configuration {knobs.get('CONFIG', '?')}, {_clock_words(run)}{shrunk}."
     ]
     if values.get("wait_mean") is not None:
@@ -310,15 +310,15 @@ def _not_played(run: Run) -> Iterable[Part]:
 
 def commands(run: Run) -> Table:
     """The table of commands that recompute the numbers of the page."""
-    campaign = run.folder.parent  # the folder of a sweep or comparison holds those of its runs
-    place = f"{campaign.name}/{run.folder.name}" if (campaign / "experiment.json").is_file() else run.folder.name
+    campaign = run.folder.path.parent  # the folder of a sweep or comparison holds those of its runs
+    place = f"{campaign.name}/{run.folder.name}" if (campaign / EXPERIMENT_FILE).is_file() else run.folder.name
     asked, tau = place.partition("/")[0], float(run.metrics["settings"]["tau"])
     taus = "" if tau == 10 else f" TAU={tau:g}"
     taus += "".join(f" {name}={run.knobs[name]}" for name in ("WARMUP_CUT", "COOLDOWN_CUT") if run.knobs.get(name, "0") != "0")
     shown = [("all metrics and figures, as tables on the terminal", f"make metrics RUN={asked}")] if asked == place else []
     rows = [
         (
-            f"all files and this page, from the records of the replay, {run.records.names.manager} and sigsleep",
+            f"all files and this page, from the records of the replay, {run.folder.manager.names.manager} and sigsleep",
             f"make check RUN={asked}",
         ),
         ("this page, from the files", f"make report RUN={asked}"),

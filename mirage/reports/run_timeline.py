@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from mirage.records.event_clock import charges
 from mirage.records.run_clock import EVENT, speed_of_records
 from mirage.reports import filler_jobs, node_picture
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.timeline import Panel, Steps, Timeline
 from mirage.reports.words import counted, duration, number, percent
-from slurm_mirage.rm.registry import DEFAULT, name_of, records_of
+from mirage.verdict.event_clock import charges
+from slurm_mirage.rm.registry import DEFAULT
 
 # Rows of the data table.
 _INTERVALS = 24
@@ -90,15 +90,13 @@ def _suspended(run: Run, frame: Timeline) -> Panel | None:
 
 def _samples(run: Run, frame: Timeline) -> Iterable[Panel]:
     """Samples of the scheduler's diagnostics and of the host during the run."""
-    records = records_of(run.folder)
-    diagnostics = run.figures(records.diagnostics_file).rename(dict(records.diagnostic_names), strict=False)
-    host = run.figures("samples.csv")
+    diagnostics, host = run.timed(run.folder.diagnostics), run.timed(run.folder.samples)
     second = 100 / float(run.experiment["inputs"]["SHRINK"])
     if {"backfill_last_cycle_us", "backfill_queue_length"} <= set(diagnostics.columns) and diagnostics.height > 1:
         speed = speed_of_records(run.experiment)
         cycles = diagnostics.with_columns(cycle=pl.col("backfill_last_cycle_us") / 1e6 * second)
         longest = run.metrics["validity"].get("backfill_cycle_max")
-        names, is_other = records.names, name_of(run.folder) != DEFAULT
+        names, is_other = run.folder.manager.names, run.folder.manager_name != DEFAULT
         words = (
             f"Length of the last {names.cycle} in each of {diagnostics.height} samples of {names.diagnostics}, in seconds of the "
             f"trace; the longest cycle of the run took {duration(longest)}."

@@ -11,9 +11,8 @@ import altair as alt
 import polars as pl
 
 from mirage.metrics.registry import METRICS
-from mirage.records.features import unused_in_all
-from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
-from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, WORDS
+from mirage.records.file_names import SWEEP_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.reports import theme
 from mirage.reports.measures import figure, inputs
 from mirage.reports.page import Part, Section, Table, Verdict, report
@@ -21,7 +20,8 @@ from mirage.reports.pictures import Picture, draw
 from mirage.reports.run_page import CHECK
 from mirage.reports.words import counted
 from mirage.traces.csv_frame import check_lines
-from slurm_mirage.base.files import read_json
+from mirage.verdict.features import unused_in_all
+from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, WORDS
 
 DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
 _FILLS = {WORDS[VALID]: theme.BLUE, WORDS[INVALID]: "white", WORDS[INCONCLUSIVE]: "#bbbbbb"}
@@ -47,8 +47,8 @@ def _words(ending: str) -> str:
 
 def lines_of(folder: Path) -> list[dict[str, str]]:
     """The lines of sweep.csv as mappings of column to text."""
-    check_lines(folder / "sweep.csv", "run")
-    with (folder / "sweep.csv").open(newline="") as stream:
+    check_lines(folder / SWEEP_FILE, "run")
+    with (folder / SWEEP_FILE).open(newline="") as stream:
         return list(csv.DictReader(stream))
 
 
@@ -72,9 +72,8 @@ def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
     yield Section("Results", [Part(words, table=Table("Metrics by shrink factor", headings, rows, links=links), is_wide=True)])
     drawn = [picture for name in DRAWN if (picture := metric_picture(name, lines))]
     yield Section("Metrics by SHRINK", [Part(picture.description, picture) for picture in drawn])
-    experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}
-    paths = [folder.parent / line["run"] / "metrics.json" for line in lines]
-    metrics = [content for path in paths if (content := read_json(path, METRICS_JSON)) is not None]
+    experiment = RunFolder(folder).experiment
+    metrics = [content for line in lines if (content := RunFolder(folder.parent / line["run"]).metrics)]
     unused = unused_in_all(metrics, experiment)
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment, unused)])
     commands = [

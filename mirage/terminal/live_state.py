@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from mirage import RESULTS
+from mirage.records.file_names import PROGRESS_FILE, SAMPLES_FILE
 from mirage.records.run_clock import EVENT
-from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON
-from mirage.records.verdict import with_reasons
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.instance_commands import manager_at
 from mirage.terminal.trace_time import TraceTime, trace_time
+from mirage.verdict.verdict import with_reasons
 from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.pacing import host_memory
@@ -173,7 +173,7 @@ class LiveState:
         if not elapsed:
             return None
         if self._trace[0] != run:
-            self._trace = run, trace_time(results_of(run), progress.get("speed", 1.0))
+            self._trace = run, trace_time(RunFolder(results_of(run)), progress.get("speed", 1.0))
         trace = self._trace[1]
         return None if trace is None else trace.words(elapsed)
 
@@ -188,9 +188,9 @@ def _verdict(progress: Mapping[str, Any]) -> str | None:
     """The verdict on a run that has ended, with reasons if it is not valid; None if the results are not on this machine."""
     run = str(progress.get("run", ""))
     with suppress(OSError, WrongUse, KeyError, TypeError):
-        results = results_of(run)
-        if read_json(results / "experiment.json", EXPERIMENT_JSON)["run"] == run:
-            return with_reasons(read_json(results / "metrics.json", JUDGED_JSON)["validity"])
+        results = RunFolder(results_of(run))
+        if results.experiment["run"] == run:
+            return with_reasons(results.validity)
     return None
 
 
@@ -222,7 +222,7 @@ def _latest_run(directory: Path) -> str | None:
     written = []
     for run in user_folders.entries(directory, "runs") if directory.is_dir() else ():
         with suppress(WrongUse):  # what is no folder is no run
-            status = user_folders.status(directory, f"runs/{run}/progress.json")
+            status = user_folders.status(directory, f"runs/{run}/{PROGRESS_FILE}")
             if status is not None:
                 written.append((status.st_mtime, run))
     return max(written)[1] if written else None
@@ -232,7 +232,7 @@ def read_points(directory: Path, run: str, since: float) -> deque[Point]:
     """The points of a run's samples.csv from the instant `since` on (real seconds since the epoch); empty without the file."""
     points: deque[Point] = deque()
     try:
-        descriptor = user_folders.open_file(directory, f"runs/{run}/samples.csv")
+        descriptor = user_folders.open_file(directory, f"runs/{run}/{SAMPLES_FILE}")
     except (FileNotFoundError, WrongUse):
         return points
     with os.fdopen(descriptor, "rb") as stream:

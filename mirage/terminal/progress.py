@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.instance_commands import manager_at
 from mirage.terminal.screen import Screen, progress_line, registration_line, start_line
 from slurm_mirage.base.errors import WrongUse
@@ -21,7 +22,6 @@ from slurm_mirage.farm.pacing import Rate
 from slurm_mirage.instance.instance import active_run, read_progress
 from slurm_mirage.replay import prometheus
 from slurm_mirage.rm.api import Nodes, ResourceManagerError
-from slurm_mirage.rm.registry import records_of
 
 # Smallest number of seconds between two reads of the state, by the module that runs.
 EVERY = {
@@ -45,7 +45,7 @@ def write_metrics(results: Path | None, progress: Mapping[str, Any]) -> None:
     if results is not None and results.is_dir():
         # A run must not fail because this file cannot be written.
         with suppress(OSError, ValueError, WrongUse):
-            prometheus.write(results / prometheus.NAME, progress, records_of(results).diagnostic_metrics)
+            prometheus.write(results / prometheus.NAME, progress, RunFolder(results).manager.diagnostic_metrics)
 
 
 class LocalProgress:

@@ -12,10 +12,7 @@ from rich.table import Table
 
 from mirage.metrics import metrics as definitions
 from mirage.metrics.registry import METRICS, main_of
-from mirage.records.bounds import in_words
-from mirage.records.event_clock import is_slow_elsewhere
-from mirage.records.features import unused_rows
-from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, WORDS, verdict_of
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.parts import limits_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import (
@@ -28,6 +25,10 @@ from mirage.terminal.table import (
     value_text,
     width_of,
 )
+from mirage.verdict.bounds import in_words
+from mirage.verdict.event_clock import is_slow_elsewhere
+from mirage.verdict.features import unused_rows
+from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, WORDS, verdict_of
 from slurm_mirage.rm.registry import names_of
 
 _WIDE = 100
@@ -42,12 +43,10 @@ _SHORT = {
 Content = Mapping[str, Any]
 
 
-def show(metrics: dict[str, Any], experiment: Content, run: str, screen: Screen) -> None:
-    """Print the end of a run, one screen with the path of the page and the ending.
-
-    metrics, experiment: content of metrics.json and experiment.json. run: name of the folder in results/
-    """
-    unused = unused_rows(metrics, experiment)
+def show(run: RunFolder, screen: Screen) -> None:
+    """Print the end of a run, one screen with the path of the page and the ending."""
+    metrics = run.metrics
+    unused = unused_rows(metrics, run.experiment)
     parts: list[RenderableType] = [f"\njobs: {jobs_by_state(metrics)} (times in seconds of the trace)"]
     rows = [row for row in definitions.table(metrics) if METRICS[row[0]].is_main]
     if all(value is None for _, value, _, _ in rows):
@@ -61,7 +60,7 @@ def show(metrics: dict[str, Any], experiment: Content, run: str, screen: Screen)
     if left_out := [f"{count} {reason}" for reason, count in metrics.get("excluded", {}).items()]:
         parts.append(f"left out of the metrics: {', '.join(left_out)}")
     parts += [*limits_of(metrics), *_inconclusive(metrics)]
-    print_all(screen, *parts, *trust({run: metrics}, unused), f"all metrics and figures: make metrics RUN={run}")
+    print_all(screen, *parts, *trust({run.name: metrics}, unused), f"all metrics and figures: make metrics RUN={run.name}")
 
 
 def _inconclusive(metrics: Content) -> list[str]:

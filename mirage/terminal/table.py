@@ -11,10 +11,10 @@ from rich.table import Table
 
 from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
-from mirage.records.features import unused_rows
-from mirage.records.verdict import inconclusive_metrics
 from mirage.terminal.parts import parts_of
 from mirage.terminal.screen import Screen, about
+from mirage.verdict.features import unused_rows
+from mirage.verdict.verdict import inconclusive_metrics
 from slurm_mirage.rm.registry import names_of
 
 # Figures of the run's validity: name in metrics.json, meaning with the fields of `Names` in braces, unit.

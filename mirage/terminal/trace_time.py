@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.records.file_names import WORKLOAD_FILE
+from mirage.records.run_folder import RunFolder
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
 from slurm_mirage.clock.clock import Clock
 
 
@@ -43,16 +42,16 @@ class TraceTime:
         return None
 
 
-def trace_time(results: Path, speed: float) -> TraceTime | None:
-    """The conversion for the run with this folder of results and this speed.
+def trace_time(run: RunFolder, speed: float) -> TraceTime | None:
+    """The conversion for the run at this speed.
 
     None if the folder does not have the files of a run, and with PERIOD, which does not use the submission times of the log.
     """
     try:
-        experiment = read_json(results / "experiment.json", EXPERIMENT_JSON)
-        if experiment is None or float(experiment["inputs"]["PERIOD"]):
+        experiment = run.experiment
+        if not experiment or float(experiment["inputs"]["PERIOD"]):
             return None
-        with (results / "workload.csv").open(newline="") as stream:
+        with (run.path / WORKLOAD_FILE).open(newline="") as stream:
             first = next(row for row in csv.DictReader(stream) if not row["preset"])
         clock = Clock(speed=speed, shrink=float(experiment["inputs"]["SHRINK"]))
         second = float(first["submit"]) - clock.virtual_to_trace(float(first["submit_virtual"]))

@@ -22,10 +22,10 @@ from typing import Any
 from mirage import RESULTS, ROOT
 from mirage.experiment.preflight import INSTANCES as INSTANCES
 from mirage.knobs.table import BY_NAME
+from mirage.records.run_folder import RunFolder
 from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
-from slurm_mirage.rm import registry
 
 from .table import Wrong
 
@@ -362,7 +362,7 @@ class Lane:
         if lost:
             raise Wrong(f"{lost} jobs lost")
         ran: dict[str, set[int]] = {}
-        records = registry.records_of(folder)
+        records = RunFolder(folder).manager
         for job in records.completions(_text(folder / records.completions_file)):
             if job.state == "COMPLETED":
                 ran.setdefault(job.name, set()).add(job.job_id)

@@ -16,17 +16,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mirage.records.features import unused_rows
-from mirage.records.run_results import results
+from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import read_schedule
 from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.reports.measures import inputs
 from mirage.terminal import summary, table
 from mirage.terminal.screen import Screen
+from mirage.verdict.features import unused_rows
+from mirage.verdict.run_results import results
 from slurm_mirage.base.files import read_json
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-from run_folders import REAL_ZERO, VIRTUAL_ZERO, RunFolder
+from run_folders import REAL_ZERO, VIRTUAL_ZERO, MadeFolder, with_contents
 
 _PROCESSORS, _NODES = 64, 4
 _SAMPLE = {"running": 1, "pending": 2, "nodes_drained": 0, "nodes_not_responding": 0, "cpu_busy": 0.25, "processors_busy": 8}
@@ -54,7 +55,7 @@ def run_folder() -> Path:
     """The folder of a finished run, with its results, in this process's own copy."""
     folder = Path(tempfile.mkdtemp(prefix="fuzz-run-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    made = RunFolder(folder, speed=10.0, launch_cost=0.03)
+    made = MadeFolder(folder, speed=10.0, launch_cost=0.03)
     for number in range(6):
         job = made.job(due=20.0 * number, runtime=15.0 + number, processors=4 * (number + 1))
         made.played(job, start=20.0 * number + 1)
@@ -70,7 +71,7 @@ def run_folder() -> Path:
     lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     (folder / "experiment.json").write_text(json.dumps(EXPERIMENT))
-    for name, content in results(folder, _PROCESSORS, _NODES, 10.0, {}).files.items():
+    for name, content in results(RunFolder(folder), _PROCESSORS, _NODES, 10.0, {}).files.items():
         (folder / name).write_bytes(content)
     return folder
 
@@ -87,7 +88,7 @@ def measured_with(name: str) -> Callable[[Path], None]:
         whole = seed(name)
         try:
             (run_folder() / name).write_bytes(path.read_bytes())
-            found = results(run_folder(), _PROCESSORS, _NODES, 10.0, {})
+            found = results(RunFolder(run_folder()), _PROCESSORS, _NODES, 10.0, {})
             json.dumps(found.metrics, allow_nan=False)
         finally:
             (run_folder() / name).write_bytes(whole)
@@ -99,7 +100,7 @@ def shown_metrics(path: Path) -> None:
     """As the end of a run, and `make metrics RUN=`."""
     metrics = read_json(path, METRICS_JSON)
     screen = Screen(io.StringIO())
-    summary.show(metrics, EXPERIMENT, "r", screen)
+    summary.show(with_contents("r", metrics=metrics, experiment=EXPERIMENT), screen)
     table.show(metrics, screen, EXPERIMENT)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 import polars as pl
 
 from mirage.records.collect import Collected, collect
+from mirage.records.run_folder import RunFolder
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.jobs.filler_log import Cause, FillerRecord, pack_filler
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import Record, Suspension
+from slurm_mirage.rm.evidence import Scheduling
 from slurm_mirage.rm.slurm.freed_processors import FREED_FILE, to_csv
 
 REAL_ZERO = 1795199259.25
@@ -31,7 +34,7 @@ JOBCOMP = (
 )
 
 
-class RunFolder:
+class MadeFolder:
     """A run of jobs 1, 2, ... on a machine of 4 nodes with 16 processors.
 
     Instants are virtual seconds after the replay's start. A job is due at `due`, accepted `lag` real seconds later, and Slurm
@@ -259,7 +262,20 @@ class RunFolder:
         return pl.DataFrame(self.workload, infer_schema_length=None)
 
     def collect(self) -> Collected:
-        return collect(self.write(), self.frame())
+        return collect(RunFolder(self.write()))
+
+
+def with_contents(name: str, **contents: Any) -> RunFolder:
+    """A run's folder whose contents, members of RunFolder, are in memory."""
+    folder = RunFolder(Path(name))
+    vars(folder).update(contents)
+    return folder
+
+
+def beside(samples: pl.DataFrame, diagnostics: pl.DataFrame, result: Mapping[str, Any], **more: Any) -> RunFolder:
+    """A run's folder with what was measured beside the records of the jobs. more: clock_offsets, complaints, scheduling"""
+    known = {"samples": samples, "diagnostics": diagnostics, "result": result}
+    return with_contents("run", **{"clock_offsets": {}, "complaints": {}, "scheduling": Scheduling(), **known, **more})
 
 
 def ns(instant: float) -> int:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from mirage.records.shapes import MEASURED_JSON
+from mirage.records.run_folder import RunFolder
 from mirage.simulation.filler_study import SCHEMA, SEED_IDLE, VALUES, Point
-from slurm_mirage.base.files import read_json
 
 
 @dataclass(frozen=True)
@@ -20,12 +18,11 @@ class StudyRun:
 
     point: Point | None
     replica: int
-    folder: Path
+    folder: RunFolder
 
     def metrics(self) -> dict[str, Any]:
         """Content of metrics.json."""
-        content: dict[str, Any] = read_json(self.folder / "metrics.json", MEASURED_JSON)
-        return content
+        return self.folder.measured
 
 
 def rows(runs: Sequence[StudyRun], workload: str, accuracy: str) -> pl.DataFrame:

@@ -9,11 +9,11 @@ import altair as alt
 import polars as pl
 from polars import col
 
-from mirage.records.verdict import VALID, WORDS, verdict_of
 from mirage.reports import theme
 from mirage.reports.filler_study.measured import StudyRun
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.pictures import Picture, draw
+from mirage.verdict.verdict import VALID, WORDS, verdict_of
 
 LOMONOSOV, LOG = "lomonosov", "log"
 """The workloads."""

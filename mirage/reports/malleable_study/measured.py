@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import polars as pl
 
-from mirage.records.resizes import NAME as RESIZES
+from mirage.records.file_names import RESIZES_FILE
 from mirage.records.resizes import RESIZES_SCHEMA
-from mirage.records.schedule import read_schedule
-from mirage.records.shapes import METRICS_JSON
+from mirage.records.run_folder import RunFolder
 from mirage.reports.malleable_study import source
 from mirage.statistics.bootstrap import student
 from mirage.traces.csv_frame import read_csv
-from slurm_mirage.base.files import read_json
 from slurm_mirage.broker.policy import EXPAND, SHRINK
 
 APPLICATIONS, SLEEP = "applications", "sleep"
@@ -36,11 +33,11 @@ class StudyRun:
     jobs: int
     arm: str
     replica: int
-    folder: Path
+    folder: RunFolder
 
     def table(self) -> pl.DataFrame:
         """The jobs that ended: id, submit, start, end, wait, execution, in order of submission."""
-        jobs = read_schedule(self.folder / "jobs.csv").jobs
+        jobs = self.folder.schedule.jobs
         ended = jobs.filter(pl.col("start").is_not_null() & pl.col("end").is_not_null()).sort("submit", "id")
         return ended.select(
             "id", "submit", "start", "end", "processors", "nodes",
@@ -49,17 +46,16 @@ class StudyRun:
 
     def changes(self) -> pl.DataFrame | None:
         """Changes of size after the start: job, from, nodes, processors; None if no job changed its size."""
-        return read_schedule(self.folder / "jobs.csv").allocations
+        return self.folder.schedule.allocations
 
     def resizes(self) -> pl.DataFrame | None:
         """Resizes that were done, aborted or refused; None for a run without malleable jobs."""
-        path = self.folder / RESIZES
-        return read_csv(path, RESIZES_SCHEMA, "run") if path.is_file() else None
+        has_any = self.folder.has(RESIZES_FILE)
+        return read_csv(self.folder.path / RESIZES_FILE, RESIZES_SCHEMA, "run") if has_any else None
 
     def metrics(self) -> Mapping[str, Any]:
         """Content of metrics.json."""
-        content: Mapping[str, Any] = read_json(self.folder / "metrics.json", METRICS_JSON)
-        return content
+        return self.folder.metrics
 
     def values(self) -> dict[str, float | None]:
         """Utilisation in %, means of wait, execution and completion in s, and the time until the last end in s."""

@@ -107,7 +107,7 @@ def by_application(runs: Sequence[StudyRun], arm: str = source.PREFERRED) -> Ite
     of_each = {label: of_arm(runs, APPLICATIONS, counts[0], label) for label in (source.FIXED, arm)}
     if not all(of_each.values()):
         return
-    names = pl.read_csv(of_each[arm][0].folder / "workload.csv", columns=["id", "executable"], infer_schema_length=None)
+    names = of_each[arm][0].folder.workload.select("id", "executable")
     means = {label: _means(some) for label, some in of_each.items()}
     both = means[source.FIXED].join(means[arm], on="id", suffix="_after").join(names, on="id")
     both = both.with_columns(

@@ -53,7 +53,7 @@ class Scheduling:
     longest_hold: float = 0.0
     """For how long one of its cycles may go on without letting any job start or end."""
     bounds: Mapping[str, float] = field(default_factory=dict)
-    """Bounds of a valid run (mirage/records/thresholds.py) that follow from its settings, by name."""
+    """Bounds of a valid run (mirage/verdict/thresholds.py) that follow from its settings, by name."""
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import WrongUse
-from ..base.files import read_json, undamaged_json
+from ..base.files import undamaged_json
 from ..base.run_settings import RunSettings
-from ..base.strict_json import OBJECT
 from .api import Commands, Records, ResourceManager
 from .evidence import Complaint, Names, Span
 from .fillers import Fillers
@@ -88,24 +87,10 @@ def fillers(settings: RunSettings, lock: int) -> Fillers:
     return make(settings, lock)
 
 
-def records_of(folder: Path) -> Records:
-    """What reads the records in the folder of a run; Slurm's without a run.json that names another one."""
-    return _settings(folder).one_of(KEY, IMPLEMENTATIONS, DEFAULT).records
-
-
-def name_of(folder: Path) -> str:
-    """Name of the resource manager of the run in `folder`; Slurm's without a run.json that names another one."""
-    return _settings(folder).text(KEY, DEFAULT)
-
-
 def names_of(manager: str) -> Names:
     """The names that belong to the name of a manager; Slurm's if there is none."""
     found = (one.records.names for one in IMPLEMENTATIONS.values() if one.records.names.manager == manager)
     return next(found, IMPLEMENTATIONS[DEFAULT].records.names)
-
-
-def _settings(folder: Path) -> RunSettings:
-    return RunSettings(folder / "run.json", read_json(folder / "run.json", OBJECT) or {})
 
 
 def manager_of(directory: Path) -> str:

@@ -14,7 +14,7 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from run_folders import RunFolder
+from run_folders import MadeFolder
 
 from mirage.commands import check, compare, metrics
 from mirage.experiment import report, runs, sweep
@@ -22,9 +22,10 @@ from mirage.experiment.campaign import Member, conclude
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
 from mirage.metrics import metrics as definitions
-from mirage.records.run_results import results as of_records
+from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import read_schedule
 from mirage.terminal.screen import Screen
+from mirage.verdict.run_results import results as of_records
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 
@@ -43,7 +44,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def a_run(folder: Path, seed: int, slower: float = 1.0, speed: float = 100.0) -> None:
     """A finished run of 40 jobs, all of it from its records; two jobs are suspended."""
     folder.mkdir(parents=True, exist_ok=True)
-    chance, made = random.Random(seed), RunFolder(folder, speed)
+    chance, made = random.Random(seed), MadeFolder(folder, speed)
     for place in range(40):
         wait, length = slower * (place % 7) * 90 + chance.uniform(2, 9), 300.0 + 170 * (place % 5)
         job, start = made.job(due=200.0 * place, runtime=length, processors=1 + place % 9), 200.0 * place + wait
@@ -59,7 +60,7 @@ def a_run(folder: Path, seed: int, slower: float = 1.0, speed: float = 100.0) ->
     inputs = {"NODES": "4", "CPUS": "16", "CLASSES": "", "SHRINK": "100", "SPEED": f"{speed:g}", "SEED": "5", "CONFIG": "fifo"}
     experiment = {"run": folder.name, "inputs": inputs, "trace": {"path": None}, "clock": {"speed": speed}}
     (folder / "experiment.json").write_text(json.dumps(experiment))
-    for name, content in of_records(folder, PROCESSORS, NODES, 10.0, {}).files.items():
+    for name, content in of_records(RunFolder(folder), PROCESSORS, NODES, 10.0, {}).files.items():
         (folder / name).write_bytes(content)
     Ending("ok", "40 jobs").store(folder)
 

@@ -20,9 +20,9 @@ from mirage.experiment.endings import OF_VERDICT, Ending
 from mirage.experiment.lanes import Lane
 from mirage.knobs import resolve as knobs
 from mirage.knobs.parse import Value
-from mirage.records.verdict import verdict_of
 from mirage.terminal.campaign_screen import RunScreen
 from mirage.terminal.screen import Screen
+from mirage.verdict.verdict import verdict_of
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.replay.launch_cost import LaunchCost, Width

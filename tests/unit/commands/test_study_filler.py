@@ -15,6 +15,7 @@ from mirage.experiment import runs
 from mirage.knobs import resolve as knobs
 from mirage.knobs.parse import Value
 from mirage.knobs.table import BY_NAME
+from mirage.records.run_folder import RunFolder
 from mirage.reports.filler_study.measured import StudyRun, rows
 from mirage.reports.filler_study.page import LOG, beside
 from mirage.simulation import saturation
@@ -132,7 +133,7 @@ def test_the_table_joins_what_was_measured_to_what_was_simulated(tmp_path: Path)
                 folder / "metrics.json",
                 {"metrics": {**figures, "filler_preemptions": 1, "makespan": 100, "wait_mean": 1 * replica}},
             )
-            found.append(StudyRun(own, replica, folder))
+            found.append(StudyRun(own, replica, RunFolder(folder)))
     measured = summary(rows(found, LOG, "keep"))
     simulated = measured.with_columns(gain=pl.lit(0.25))
     [row] = beside(simulated, measured).rows

@@ -18,6 +18,7 @@ from farm_states import farm_state
 from rich.console import Console
 
 from mirage.commands import watch
+from mirage.records.run_folder import RunFolder
 from mirage.terminal import figures, live_state, trace_time
 from mirage.terminal.figures import Row
 from mirage.terminal.live_state import LiveState, Point
@@ -245,13 +246,13 @@ def experiment(folder: Path, time_of_log: dict[str, Any] | None, **inputs: str) 
 def test_where_in_its_log_a_run_is(tmp_path: Path) -> None:
     """The first job that is no preset one came at second 1000 of the log, 10 s of the log after the replay's start."""
     begin = {"begin": 1_000_000_000.0, "zone": "Europe/Berlin", "offset": 0.0}
-    dated = trace_time.trace_time(experiment(tmp_path, begin), speed=20.0)
+    dated = trace_time.trace_time(RunFolder(experiment(tmp_path, begin)), speed=20.0)
     assert dated is not None
     assert dated.words(2.0) == "2001-09-09 04:04:30 in the log", "1070 s after 03:46:40, in summer"
-    counted = trace_time.trace_time(experiment(tmp_path, None), speed=20.0)
+    counted = trace_time.trace_time(RunFolder(experiment(tmp_path, None)), speed=20.0)
     assert counted is not None and counted.words(2.0) == "second 1070 of the log"
-    assert trace_time.trace_time(experiment(tmp_path, begin, PERIOD="10"), 20.0) is None
-    assert trace_time.trace_time(tmp_path / "another clone's", 20.0) is None
+    assert trace_time.trace_time(RunFolder(experiment(tmp_path, begin, PERIOD="10")), 20.0) is None
+    assert trace_time.trace_time(RunFolder(tmp_path / "another clone's"), 20.0) is None
 
 
 # ---- the program ----

@@ -12,12 +12,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from run_folders import VIRTUAL_ZERO, RunFolder
+from run_folders import VIRTUAL_ZERO, MadeFolder
 
 from mirage.experiment import calibration, prepare
 from mirage.experiment.calibration import ALONE, BURST, QUEUE, SPEED, Replay, measure, plan, speed_for
 from mirage.experiment.endings import Failed
 from mirage.knobs import resolve as knobs
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs.plan import parse_plan, plan_text
@@ -26,9 +27,9 @@ LAUNCH, WAY_BACK, SUBMIT = 0.012, 0.02, 0.006  # real seconds
 RATE = 25.0  # jobs a second of the burst
 
 
-def calibrated(folder: Path, state: str = "COMPLETED") -> RunFolder:
+def calibrated(folder: Path, state: str = "COMPLETED") -> MadeFolder:
     """Records of a calibration on a host that does RATE jobs a second and takes LAUNCH and WAY_BACK for each of them alone."""
-    made = RunFolder(folder, float(SPEED))
+    made = MadeFolder(folder, float(SPEED))
     for row in plan("RUN", 1, 64):
         number = made.job(row.due, row.runtime, row.processors, lag=SUBMIT)
         waits = max(0, min(row.index - ALONE, BURST)) / RATE if number > ALONE else 0.0
@@ -53,7 +54,7 @@ def test_the_plan_is_one() -> None:
 
 def test_costs_are_read_from_the_records(tmp_path: Path) -> None:
     calibrated(tmp_path).write()
-    found = measure(tmp_path)
+    found = measure(RunFolder(tmp_path))
     cost = found.cost
     # Slurm prints whole seconds, 10 ms at this speed; the run times are spread over one.
     assert cost.hold_p50 == pytest.approx(LAUNCH + WAY_BACK, abs=0.004)
@@ -73,7 +74,7 @@ def test_backfill_and_processors_are_told_where_they_were_sampled(tmp_path: Path
     (tmp_path / "sdiag.csv").write_text("bf_last_cycle_us,bf_queue_length\n20000000,100\n1000000,10\n,\n")
     alone, burst = (VIRTUAL_ZERO + at for at in (100, 80 * ALONE + 250))
     (tmp_path / "samples.csv").write_text(f"virtual,cpu_busy\n{alone},0.2\n{alone + 100},0.4\n{burst},0.9\n{burst + 1e6},0.1\n")
-    found = measure(tmp_path)
+    found = measure(RunFolder(tmp_path))
     assert found.cost.backfill == pytest.approx(20 / 100 / 100)
     assert (found.busy_alone, found.busy_burst) == (0.3, 0.9)
     [words] = found.lines()
@@ -88,7 +89,7 @@ def test_backfill_and_processors_are_told_where_they_were_sampled(tmp_path: Path
 def test_a_job_that_failed_spoils_it(tmp_path: Path) -> None:
     calibrated(tmp_path, state="NODE_FAIL").write()
     with pytest.raises(Failed, match=r"did not complete \(1 NODE_FAIL\): see "):
-        measure(tmp_path)
+        measure(RunFolder(tmp_path))
 
 
 # ---- the run that it is made for ----

@@ -13,8 +13,8 @@ from real_logs import KTH, real_log
 
 from mirage.experiment import speed_choice
 from mirage.experiment.speed_choice import FASTEST, Cost, Demand, bounds, choose, delays, easy, predicted
-from mirage.records.thresholds import Thresholds
 from mirage.traces.trace import read_trace
+from mirage.verdict.thresholds import Thresholds
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import prepare
 from slurm_mirage.base.errors import WrongUse

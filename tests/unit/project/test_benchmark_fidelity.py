@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from run_folders import ORIGIN, RunFolder
+from run_folders import ORIGIN, MadeFolder
 
 from benchmarks import fidelity_differences as differences
 from benchmarks.fidelity import Run, Selection, report, select
@@ -94,7 +94,7 @@ def folder(path: Path, config: str, *, lag: float = 0.0, stretch: float = 0.0, t
 
 def test_the_starts_of_a_run_are_right_on_average(tmp_path: Path) -> None:
     """Jobs that Slurm started evenly over the fractions of its seconds, at SPEED=100, with launches of 30 ms."""
-    made = RunFolder(tmp_path, speed=100.0)
+    made = MadeFolder(tmp_path, speed=100.0)
     starts = [600.0 * number + 20 + number / 40 for number in range(40)]
     for number, start in enumerate(starts):
         made.played(made.job(due=600.0 * number, runtime=100.0), start=start, launch=0.03)

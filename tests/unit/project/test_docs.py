@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from mirage.knobs import table as knobs
-from mirage.records.thresholds import Thresholds
 from mirage.terminal import table
+from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.rm.slurm import daemon_log
 
 ROOT = Path(__file__).parents[3]

@@ -12,11 +12,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_folders import ORIGIN, VIRTUAL_ZERO, RunFolder, kinds, ns, row
+from run_folders import ORIGIN, VIRTUAL_ZERO, MadeFolder, kinds, ns, row
 
 from mirage.metrics import metrics
 from mirage.records import run_files, run_records
 from mirage.records.collect import JOBS_SCHEMA, Collected, collect
+from mirage.records.run_folder import RunFolder
 from mirage.records.time_map import TimeMap
 from mirage.traces import swf
 from slurm_mirage.base.errors import WrongUse
@@ -38,7 +39,7 @@ def accepted(job: dict[str, Any]) -> float:
 
 
 def test_completed_job_has_its_own_times_and_slurms_state(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     made.played(made.job(due=0.0, runtime=10.25, limit_extended=True), start=0.02)
     run = made.collect()
     job = row(run, 1)
@@ -57,7 +58,7 @@ def test_completed_job_has_its_own_times_and_slurms_state(tmp_path: Path) -> Non
 
 
 def test_job_cancelled_while_it_waited_never_started(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, cancel_after=30.0)
     made.slurm(number, start=30.02, end=30.02, state="CANCELLED", ran=False)
     job = row(made.collect(), number)
@@ -66,7 +67,7 @@ def test_job_cancelled_while_it_waited_never_started(tmp_path: Path) -> None:
 
 
 def test_job_killed_with_sigterm_has_its_incomplete_record(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, runtime=100.0, cancel_after=30.0)
     made.record(number, 1.0, 30.25, completed=False)
     made.slurm(number, start=0.9, end=30.2, state="CANCELLED")
@@ -77,7 +78,7 @@ def test_job_killed_with_sigterm_has_its_incomplete_record(tmp_path: Path) -> No
 
 
 def test_job_in_slurms_record_only(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0)
     made.slurm(number, start=0.02, end=10.6)
     run = made.collect()
@@ -88,7 +89,7 @@ def test_job_in_slurms_record_only(tmp_path: Path) -> None:
 
 
 def test_killed_without_a_record_is_no_disagreement(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     made.slurm(made.job(due=0.0, runtime=4000.0), start=0.02, end=3610.0, state="TIMEOUT")
     assert kinds(made.collect()) == []
 
@@ -98,7 +99,7 @@ def test_killed_without_a_record_is_no_disagreement(tmp_path: Path) -> None:
     [(True, None, "COMPLETED"), (False, 5.0, "CANCELLED"), (False, None, "FAILED")],
 )
 def test_job_in_sigsleeps_record_only(tmp_path: Path, completed: bool, cancel_after: float | None, state: str) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, cancel_after=cancel_after)
     made.record(number, 1.0, 11.0, completed=completed)
     run = made.collect()
@@ -108,7 +109,7 @@ def test_job_in_sigsleeps_record_only(tmp_path: Path, completed: bool, cancel_af
 
 
 def test_job_in_no_record_is_lost_and_unsubmitted_ones_are_no_jobs(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     made.job(due=0.0)
     made.job(due=1.0, submitted=False)
     run = made.collect()
@@ -117,7 +118,7 @@ def test_job_in_no_record_is_lost_and_unsubmitted_ones_are_no_jobs(tmp_path: Pat
 
 
 def test_job_that_has_not_ended(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0)
     made.scontrol(number, "RUNNING", start=0.1, end=3600.1, suspend_time=None, before=0)
     job = row(made.collect(), number)
@@ -130,7 +131,7 @@ def test_job_that_has_not_ended(tmp_path: Path) -> None:
 
 def test_launch_is_no_wait_on_a_fast_clock(tmp_path: Path) -> None:
     """At 500 times a launch, and the way back, of 0.03 s are 15 s each."""
-    made = RunFolder(tmp_path, speed=500.0)
+    made = MadeFolder(tmp_path, speed=500.0)
     number = made.job(due=0.0, runtime=1000.0)
     made.played(number, start=20.0)
     run = made.collect()
@@ -152,7 +153,7 @@ LAUNCHES = {
 
 def test_what_was_taken_off_each_program_and_which_were_cut_to_nothing(tmp_path: Path) -> None:
     """A launch of 0.03 s is 15 s at 500 times, and 30 s of the log at SHRINK=50."""
-    made = RunFolder(tmp_path, speed=500.0, shrink=50.0, launch_cost=LAUNCHES)
+    made = MadeFolder(tmp_path, speed=500.0, shrink=50.0, launch_cost=LAUNCHES)
     for runtime in (100.0, 15.0, 5.0):
         made.played(made.job(due=0.0, runtime=runtime), start=20.0)
     made.played(made.job(due=0.0, runtime=100.0, nodes=3), start=20.0)  # halfway between 1 and 5 nodes
@@ -168,7 +169,7 @@ def test_what_was_taken_off_each_program_and_which_were_cut_to_nothing(tmp_path:
 
 def test_launches_that_were_not_measured(tmp_path: Path) -> None:
     unknown = {"narrow": None, "wide": None, "processors": 16.0, "reason": "launches on 1 nodes could not be measured"}
-    made = RunFolder(tmp_path, speed=500.0, launch_cost=unknown)
+    made = MadeFolder(tmp_path, speed=500.0, launch_cost=unknown)
     made.played(made.job(due=0.0), start=20.0)
     run = made.collect()
     assert (run.launch_cost, run.launch_cost_error, run.launch_cost_reason) == (None, None, unknown["reason"])
@@ -178,11 +179,11 @@ def test_launches_that_were_not_measured(tmp_path: Path) -> None:
 def test_launches_of_a_run_of_an_earlier_release(tmp_path: Path) -> None:
     """Its journal has one number, or none at all."""
     for start in ({"launch_cost": 0.03}, {}):
-        made = RunFolder(tmp_path, speed=500.0, **start)
+        made = MadeFolder(tmp_path, speed=500.0, **start)
         made.played(made.job(due=0.0, runtime=100.0, nodes=3), start=20.0)
         run = made.collect()
         assert (run.launch_cost, run.launch_cost_error) == (near(start.get("launch_cost", 0.0) * 500), None)
-    made = RunFolder(tmp_path, launch_cost={"narrow": 3})
+    made = MadeFolder(tmp_path, launch_cost={"narrow": 3})
     made.job(due=0.0)
     with pytest.raises(WrongUse, match=r"journal\.jsonl:1: .*launch_cost may be"):
         made.collect()
@@ -190,7 +191,7 @@ def test_launches_of_a_run_of_an_earlier_release(tmp_path: Path) -> None:
 
 def test_how_long_processors_were_not_free_after_the_end(tmp_path: Path) -> None:
     """freed.csv has the manager's instants with milliseconds; 2 s at SHRINK=50 are 4 s of the log."""
-    made = RunFolder(tmp_path, speed=500.0, shrink=50.0)
+    made = MadeFolder(tmp_path, speed=500.0, shrink=50.0)
     for _ in range(3):
         made.played(made.job(due=0.0), start=20.0)
     made.freed.clear()
@@ -207,7 +208,7 @@ def test_how_long_processors_were_not_free_after_the_end(tmp_path: Path) -> None
 @pytest.mark.parametrize(("state", "cancel_after"), [("TIMEOUT", None), ("CANCELLED", 900.0)])
 def test_killed_job_ends_when_slurm_ended_it(tmp_path: Path, state: str, cancel_after: float | None) -> None:
     """The signal reaches the job 10 virtual seconds later."""
-    made = RunFolder(tmp_path, speed=500.0)
+    made = MadeFolder(tmp_path, speed=500.0)
     number = made.job(due=0.0, runtime=5000.0, limit_minutes=15, cancel_after=cancel_after)
     made.record(number, 35.0, 930.0, completed=False)
     made.slurm(number, start=20.0, end=920.0, state=state)
@@ -218,7 +219,7 @@ def test_killed_job_ends_when_slurm_ended_it(tmp_path: Path, state: str, cancel_
 
 def test_suspension_is_within_a_job_that_was_cancelled_in_it(tmp_path: Path) -> None:
     """Slurm ends such a job at the instant of its suspension."""
-    made = RunFolder(tmp_path, speed=500.0)
+    made = MadeFolder(tmp_path, speed=500.0)
     number = made.job(due=0.0, runtime=5000.0, cancel_after=900.0)
     made.record(number, 35.0, 935.0, (400.0, 935.0), completed=False)
     made.slurm(number, start=20.0, end=395.0, state="CANCELLED")
@@ -230,7 +231,7 @@ def test_suspension_is_within_a_job_that_was_cancelled_in_it(tmp_path: Path) -> 
 
 def test_start_is_not_before_the_submission_nor_the_end_before_the_start(tmp_path: Path) -> None:
     """Slurm's clock is 0.01 real seconds behind the replay's, which is no disagreement, and 5 s at 500 times."""
-    made = RunFolder(tmp_path, speed=500.0)
+    made = MadeFolder(tmp_path, speed=500.0)
     number = made.job(due=0.0, runtime=1.0)
     made.slurm(number, start=-5.0, end=-3.0, submit=-5.0)
     made.record(number, 10.0, 11.0)
@@ -242,7 +243,7 @@ def test_start_is_not_before_the_submission_nor_the_end_before_the_start(tmp_pat
 
 def test_start_before_the_end_of_sbatch_is_the_submission(tmp_path: Path) -> None:
     """Both are in one second of Slurm's: sbatch may end when the job runs already."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, lag=0.3)
     made.played(number, start=0.2)
     assert row(made.collect(), number)["start"] == near(ORIGIN + 0.3)
@@ -250,7 +251,7 @@ def test_start_before_the_end_of_sbatch_is_the_submission(tmp_path: Path) -> Non
 
 def test_last_execution_of_a_requeued_job_is_in_slurms_seconds(tmp_path: Path) -> None:
     """As that of a job that was not requeued: the launch belongs to the run time."""
-    made = RunFolder(tmp_path, speed=500.0)
+    made = MadeFolder(tmp_path, speed=500.0)
     number = made.job(due=0.0, runtime=1000.0)
     made.record(number, 35.0, 500.0, completed=False)
     made.slurm(number, start=20.0, end=490.0, state="PENDING")
@@ -283,7 +284,7 @@ _TENTHS = st.integers(0, 200).map(lambda tenths: tenths / 10)
 def test_instants_of_both_records_are_in_slurms_seconds(speed: float, state: str, drawn: list[tuple[float, ...]]) -> None:
     """Whatever a launch, a suspension and the way back take; where they are in Slurm's seconds anyway they stay what they are."""
     with tempfile.TemporaryDirectory() as folder:
-        made = RunFolder(Path(folder), speed)
+        made = MadeFolder(Path(folder), speed)
         for place, (wait, launch, run, pause, back) in enumerate(drawn):
             number = made.job(due=100.0 * place, runtime=run, lag=0.0, limit_minutes=1)
             begun = made.accepted(number) + wait + launch
@@ -318,7 +319,7 @@ def test_instants_of_both_records_are_in_slurms_seconds(speed: float, state: str
 
 
 def test_requeued_job_has_the_instants_of_its_last_execution(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, runtime=10.0)
     made.record(number, 1.0, 5.0, (2.0, 3.0), completed=False)
     made.slurm(number, start=0.9, end=4.9, state="PENDING")
@@ -345,7 +346,7 @@ def test_requeued_job_has_the_instants_of_its_last_execution(tmp_path: Path) -> 
 
 
 def test_first_execution_killed_before_it_could_write(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0)
     made.slurm(number, start=0.9, end=4.9, state="NODE_FAIL")
     made.record(number, 130.0, 140.0, restart=1)
@@ -357,7 +358,7 @@ def test_first_execution_killed_before_it_could_write(tmp_path: Path) -> None:
 
 
 def test_last_execution_killed_before_it_could_write(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, runtime=1000.0)
     made.record(number, 1.0, 5.0, completed=False)
     made.slurm(number, start=0.9, end=4.9, state="PENDING")
@@ -372,7 +373,7 @@ def test_last_execution_killed_before_it_could_write(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("state", "end"), [("CANCELLED", ORIGIN + 59.5), ("PENDING", None)])
 def test_requeued_job_that_did_not_start_again_never_finished(tmp_path: Path, state: str, end: float | None) -> None:
     """It was cancelled in the queue, or the run ended before."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number, other = made.job(due=0.0, runtime=30.0), made.job(due=0.0, runtime=100.0)
     made.record(number, 1.0, 5.0, completed=False)
     made.slurm(number, start=0.9, end=4.9, state="PENDING")
@@ -389,7 +390,7 @@ def test_requeued_job_that_did_not_start_again_never_finished(tmp_path: Path, st
 
 
 def test_parts_of_an_execution_before_changes_of_size_are_not_lost(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, runtime=29.0)
     made.slurm(number, start=0.9, end=9.9, state="RESIZING")
     made.slurm(number, start=9.9, end=19.9, state="RESIZING")
@@ -402,7 +403,7 @@ def test_parts_of_an_execution_before_changes_of_size_are_not_lost(tmp_path: Pat
 
 def test_second_life_of_an_ended_job_does_not_count(tmp_path: Path) -> None:
     """slurmctld was killed, came back with an older state, ran the job again and was told to cancel it."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0)
     made.played(number, start=0.1)
     made.record(number, 20.0, 22.0, completed=False)
@@ -414,7 +415,7 @@ def test_second_life_of_an_ended_job_does_not_count(tmp_path: Path) -> None:
 
 
 def test_resubmitted_job_counts_under_its_last_number(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0)
     made.submitted(number, 500, lag=8.0, event="resubmitted", retries=3)
     made.record(number, 9.0, 19.0, slurm_job_id=500)
@@ -426,7 +427,7 @@ def test_resubmitted_job_counts_under_its_last_number(tmp_path: Path) -> None:
 
 
 def test_job_that_ran_twice_and_foreign_records_are_named(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0)
     made.played(number, start=0.1)
     made.slurm(number, start=0.2, end=10.2, slurm_id=900)
@@ -438,7 +439,7 @@ def test_job_that_ran_twice_and_foreign_records_are_named(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["OLDER-RUN", "RUN"])
 def test_lines_of_other_runs_are_passed_over(tmp_path: Path, name: str) -> None:
     """The completion log is of all runs, and the results of one may have been removed, and its name used again."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0)
     made.slurm(number, start=-50.0, end=-40.0, state="FAILED", submit=-51.0, slurm_id=12)
     made.jobcomp = made.jobcomp.replace("Name=RUN.", f"Name={name}.")
@@ -451,7 +452,7 @@ def test_lines_of_other_runs_are_passed_over(tmp_path: Path, name: str) -> None:
 
 
 def test_suspended_job(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, runtime=10.0)
     made.record(number, 1.0, 21.5, (3.0, 10.0), (12.0, 15.5))
     made.slurm(number, start=0.9, end=21.6)
@@ -469,7 +470,7 @@ def test_suspended_job(tmp_path: Path) -> None:
 
 
 def test_suspension_that_only_slurm_knows(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, runtime=10.0)
     made.played(number, start=0.1)
     made.scontrol(number, "COMPLETED", start=0.1, end=10.2, suspend_time=8.0, before=2)
@@ -478,7 +479,7 @@ def test_suspension_that_only_slurm_knows(tmp_path: Path) -> None:
 
 
 def test_unknown_suspend_instant_is_empty_and_told(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, runtime=10.0)
     made.record(number, 1.0, 15.0, (-ns(0) / 1e9, 5.0), inferred=True)
     made.slurm(number, start=0.9, end=15.1)
@@ -488,7 +489,7 @@ def test_unknown_suspend_instant_is_empty_and_told(tmp_path: Path) -> None:
 
 
 def test_suspended_time_of_a_killed_job_is_slurms(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, runtime=10000.0)
     made.slurm(number, start=0.9, end=3700.0, state="TIMEOUT")
     made.scontrol(number, "TIMEOUT", start=0.9, end=3700.0, suspend_time=120.0, before=50)
@@ -513,7 +514,7 @@ def test_suspended_time_of_a_killed_job_is_slurms(tmp_path: Path) -> None:
     ],
 )
 def test_start_and_end_may_differ_by_a_launch(tmp_path: Path, shift: float, speed: float, found: list[str]) -> None:
-    made = RunFolder(tmp_path, speed)
+    made = MadeFolder(tmp_path, speed)
     number = made.job(due=0.0, runtime=100.0, lag=0.001)
     made.record(number, 10.5 + shift, 110.5 + shift)
     made.slurm(number, start=10.5, end=110.6)
@@ -525,7 +526,7 @@ def test_how_slow_a_launch_may_be_follows_from_the_launches_of_the_run(
     tmp_path: Path, launch: float, found: list[tuple[int, str]]
 ) -> None:
     """At 500 times 29 launches of 0.02 s: one may take 0.2 s more, and not a real second."""
-    made = RunFolder(tmp_path, speed=500.0)
+    made = MadeFolder(tmp_path, speed=500.0)
     for job in range(29):
         made.played(made.job(due=5000.0 * job, runtime=1000.0), start=5000.0 * job + 10.0, launch=0.02)
     number = made.job(due=150_000.0, runtime=1000.0)
@@ -548,7 +549,7 @@ def test_a_launch_may_wait_for_a_backfill_cycle_that_holds_the_locks(
     tmp_path: Path, shift: float, cycle: float, interval: str, found: list[str]
 ) -> None:
     """Seen with CHARGE=yes on 5,544 nodes: nine jobs began 2.0 to 2.2 s after Slurm's start."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0, runtime=100.0, lag=0.001)
     made.record(number, 10.5 + shift, 110.5 + shift)
     made.slurm(number, start=10.5, end=110.6)
@@ -560,7 +561,7 @@ def test_a_launch_may_wait_for_a_backfill_cycle_that_holds_the_locks(
 
 def test_clock_of_slurm_that_is_behind_is_found(tmp_path: Path) -> None:
     """Seen at 20 times: every daemon had begun its own virtual time 0.27 real seconds after the clock file's."""
-    made = RunFolder(tmp_path, speed=20.0)
+    made = MadeFolder(tmp_path, speed=20.0)
     number = made.job(due=0.0, runtime=100.0)
     made.slurm(number, start=-4.5, end=95.7, submit=-5.1)
     made.record(number, 1.4, 101.4)
@@ -570,7 +571,7 @@ def test_clock_of_slurm_that_is_behind_is_found(tmp_path: Path) -> None:
 
 
 def test_job_that_the_replay_found_in_slurm_is_no_disagreement(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=5.0, runtime=100.0, submitted=False)
     made.submitted(number, 101, lag=-0.7, found=True)
     made.events[-1]["began"] = made.events[-1]["real"]
@@ -585,7 +586,7 @@ def test_job_that_the_replay_found_in_slurm_is_no_disagreement(tmp_path: Path) -
 
 @pytest.mark.parametrize(("state", "completed"), [("COMPLETED", False), ("FAILED", True), ("TIMEOUT", True)])
 def test_records_that_disagree_on_the_end(tmp_path: Path, state: str, completed: bool) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0)
     made.record(number, 0.2, 10.2, completed=completed)
     made.slurm(number, start=0.1, end=10.3, state=state)
@@ -595,7 +596,7 @@ def test_records_that_disagree_on_the_end(tmp_path: Path, state: str, completed:
 
 def test_job_that_completed_while_it_was_killed_at_its_limit(tmp_path: Path) -> None:
     """Slurm looks at limits every 30 s, and at 500 times a job's end takes some 10 s to reach it."""
-    made = RunFolder(tmp_path, speed=500.0)
+    made = MadeFolder(tmp_path, speed=500.0)
     number = made.job(due=0.0, runtime=70.0, limit_minutes=1)
     made.record(number, 12.0, 82.0)
     made.slurm(number, start=2.0, end=90.0, state="TIMEOUT")
@@ -604,7 +605,7 @@ def test_job_that_completed_while_it_was_killed_at_its_limit(tmp_path: Path) -> 
 
 
 def test_torn_record_is_told_and_the_others_are_read(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     first, second, third = (made.job(due=float(due)) for due in range(3))
     for number in (first, second, third):
         made.played(number, start=number - 0.5)
@@ -619,7 +620,7 @@ def test_torn_record_is_told_and_the_others_are_read(tmp_path: Path) -> None:
 
 
 def test_records_of_several_hosts_are_joined(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     for due in range(2):
         made.played(made.job(due=float(due)), start=due + 0.1)
     half = len(made.sigsleep) // 2
@@ -631,7 +632,7 @@ def test_records_of_several_hosts_are_joined(tmp_path: Path) -> None:
 
 def test_negative_wait_is_not_hidden(tmp_path: Path) -> None:
     """Only the fraction that Slurm cuts off is made up for: a start seconds before the submission stays what it is."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=60.0)
     made.slurm(number, start=50.0, end=70.0, state="TIMEOUT")
     job = row(made.collect(), number)
@@ -643,7 +644,7 @@ def test_negative_wait_is_not_hidden(tmp_path: Path) -> None:
 
 def test_clock_and_shrink_are_undone(tmp_path: Path) -> None:
     """SPEED=20, SHRINK=50: a virtual second is 2 trace seconds, a real one 40."""
-    made = RunFolder(tmp_path, speed=20.0, shrink=50.0)
+    made = MadeFolder(tmp_path, speed=20.0, shrink=50.0)
     first, second = made.job(due=0.0, runtime=100.0, lag=0.005), made.job(due=300.0, runtime=50.0, lag=0.1)
     for number, start in ((first, 0.5), (second, 310.0)):
         made.played(number, start)
@@ -682,7 +683,7 @@ def test_real_instants_become_virtual_ones_as_the_clock_says(real: float, speed:
 
 @pytest.mark.parametrize("zone", [-8 * 3600, 0, 3600, 20700])
 def test_slurms_time_zone_does_not_matter(tmp_path: Path, zone: int) -> None:
-    made = RunFolder(tmp_path, zone=zone)
+    made = MadeFolder(tmp_path, zone=zone)
     for due in (0.0, 40.0, 80.0):
         made.played(made.job(due=due), start=due + 0.1)
     number = made.job(due=90.0, cancel_after=30.0)
@@ -695,7 +696,7 @@ def test_slurms_time_zone_does_not_matter(tmp_path: Path, zone: int) -> None:
 @pytest.mark.parametrize("zone", [0, 3600])
 def test_a_slow_submission_is_no_time_zone(tmp_path: Path, zone: int) -> None:
     """At 500 times most sbatch took 2 real seconds, which is more than a quarter of an hour; one was quick."""
-    made = RunFolder(tmp_path, speed=500.0, zone=zone)
+    made = MadeFolder(tmp_path, speed=500.0, zone=zone)
     for job in range(9):
         number = made.job(due=5000.0 * job, runtime=3000.0, lag=2.0)
         made.events[-1]["began"] -= 1.99
@@ -715,7 +716,7 @@ def test_a_slow_submission_is_no_time_zone(tmp_path: Path, zone: int) -> None:
 
 def test_submission_is_not_after_the_second_that_slurm_recorded(tmp_path: Path) -> None:
     """At 1000 times, an sbatch that ended 60 ms after the job was accepted would give a start before the submission."""
-    made = RunFolder(tmp_path, speed=1000.0)
+    made = MadeFolder(tmp_path, speed=1000.0)
     number = made.job(due=0.0, runtime=500.0, lag=0.08)
     made.events[-1]["began"] -= 0.06
     made.slurm(number, start=30.0, end=560.0, submit=21.0)
@@ -727,7 +728,7 @@ def test_submission_is_not_after_the_second_that_slurm_recorded(tmp_path: Path) 
 
 def test_a_wait_counts_from_the_due_instant(tmp_path: Path) -> None:
     """Not from acceptance: a scheduler that accepts jobs late would otherwise shorten their waits."""
-    made = RunFolder(tmp_path, speed=10.0)
+    made = MadeFolder(tmp_path, speed=10.0)
     made.played(made.job(due=0.0, lag=0.001), start=0.5)
     number = made.job(due=20.0, lag=30.0)
     made.played(number, start=322.0)
@@ -737,7 +738,7 @@ def test_a_wait_counts_from_the_due_instant(tmp_path: Path) -> None:
 
 
 def test_interruption_moves_dues_and_is_no_lag(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path, speed=2.0)
+    made = MadeFolder(tmp_path, speed=2.0)
     made.played(made.job(due=0.0), start=0.1)
     number = made.job(due=20.0, submitted=False)
     made.events.append({"event": "resumed", "real": made.events[-1]["real"] + 5.0, "gap": 5.0})
@@ -780,30 +781,30 @@ def spoil_records(folder: Path) -> None:
     ],
 )
 def test_folder_that_is_no_run_is_wrong_use(tmp_path: Path, spoil, message: str) -> None:  # type: ignore[no-untyped-def]
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     made.played(made.job(due=0.0), start=0.1)
     made.write()
     spoil(tmp_path)
     with pytest.raises(WrongUse, match=message):
-        collect(tmp_path, made.frame())
+        collect(RunFolder(tmp_path))
 
 
 def test_torn_last_lines_are_passed_over(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     number = made.job(due=0.0)
     made.played(number, start=0.1)
     made.write()
     for name in ("journal.jsonl", "suspended.jsonl", "jobcomp.log"):
         with (tmp_path / name).open("a") as stream:
             stream.write('{"event": "subm' if name != "jobcomp.log" else "JobId=101 Name=RUN.1 JobState=FAI")
-    assert row(collect(tmp_path, made.frame()), number)["state"] == "COMPLETED"
+    assert row(collect(RunFolder(tmp_path)), number)["state"] == "COMPLETED"
 
 
 # ---- files ----
 
 
-def full_run(folder: Path) -> RunFolder:
-    made = RunFolder(folder, shrink=50.0)
+def full_run(folder: Path) -> MadeFolder:
+    made = MadeFolder(folder, shrink=50.0)
     made.played(made.job(due=0.0, user=7, group=3, executable=None, queue=1), start=0.1)
     number = made.job(due=3.0, cancel_after=5.0, user=8, group=3, executable=4, queue=1)
     made.slurm(number, start=8.0, end=8.0, state="CANCELLED", ran=False)
@@ -855,7 +856,7 @@ def test_files_are_the_same_every_time(tmp_path: Path) -> None:
 def test_times_printed_by_slurm(tmp_path: Path) -> None:
     """Lines of a real jobcomp.log and of `scontrol show job`: a job suspended twice (7 and 3 s), one requeued by scontrol,
     one requeued by a node failure and cancelled while it waited."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     made.events[0]["virtual"] = 1795199259.0  # 18:27:39 UTC
     for number, runtime in ((6, 15.0), (7, 12.0), (11, 40.0)):
         index = made.job(due=0.0, runtime=runtime, lag=0.0)
@@ -909,7 +910,7 @@ def foreign(run: Collected) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("zone", [0, 7200])
 def test_jobs_of_others_count_if_they_were_there_during_the_run(tmp_path: Path, zone: int) -> None:
-    made = RunFolder(tmp_path, zone=zone)
+    made = MadeFolder(tmp_path, zone=zone)
     made.stranger("before", 50, submit=-100, end=-50)
     made.events[0]["completion_offset"] = len(made.jobcomp)
     made.played(made.job(due=0, runtime=500), start=1, launch=0.02)
@@ -934,7 +935,7 @@ def test_jobs_of_others_count_if_they_were_there_during_the_run(tmp_path: Path, 
 
 
 def test_a_completion_log_that_was_begun_anew_is_of_the_run(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     made.events[0]["completion_offset"] = 10**6
     made.played(made.job(due=0), start=1, launch=0.02)
     made.stranger("other", 51, submit=1, end=10)
@@ -944,7 +945,7 @@ def test_a_completion_log_that_was_begun_anew_is_of_the_run(tmp_path: Path) -> N
 
 def test_an_offset_within_a_line_leaves_the_next_line_whole(tmp_path: Path) -> None:
     """The controller was writing a line when the replay looked."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     made.stranger("before", 50, submit=-100, end=-50)
     made.events[0]["completion_offset"] = len(made.jobcomp) - 20
     made.played(made.job(due=0), start=1, launch=0.02)

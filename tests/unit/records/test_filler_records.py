@@ -6,21 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_folders import ORIGIN, RunFolder
+from run_folders import ORIGIN, MadeFolder
 
-from mirage.records import filler_figures
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
-from mirage.records.run_results import results
-from mirage.records.start_latency import start_latencies
+from mirage.records.run_folder import RunFolder
+from mirage.verdict import filler_figures
+from mirage.verdict.run_results import results
+from mirage.verdict.start_latency import start_latencies
 from slurm_mirage.jobs.filler_log import Cause
+from slurm_mirage.rm.evidence import Layout
 
 WORDS = "work=200 save=10 restore=5 interval=0 slot=100 speed=0.5"
 
 
-def filled(folder: Path, **values: Any) -> RunFolder:
+def filled(folder: Path, **values: Any) -> MadeFolder:
     """A run of one job that takes 300 s, on a machine with fillers."""
-    made = RunFolder(folder, **values)
+    made = MadeFolder(folder, **values)
     made.filler = {"variant": "slots", "words": WORDS, "grace": 0}
     made.job(due=0.0, runtime=300.0)
     made.played(1, start=0.0)
@@ -28,7 +29,7 @@ def filled(folder: Path, **values: Any) -> RunFolder:
 
 
 def slot(
-    made: RunFolder, start: float, before: float, after: float, *, number: int = 1, state: str = "PENDING", **values: Any
+    made: MadeFolder, start: float, before: float, after: float, *, number: int = 1, state: str = "PENDING", **values: Any
 ) -> None:
     """A slot of a filler: 5 s restored, 85 s of work, 10 s saved."""
     made.filler_run(number, start, start + 100.5, state)
@@ -49,7 +50,7 @@ def faults(run: Collected) -> list[str]:
 
 
 def test_without_fillers_there_is_no_table(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     made.job(due=0.0)
     made.played(1, start=0.0)
     assert made.collect().fillers is None
@@ -176,7 +177,7 @@ def test_the_gain_stands_beside_its_bound(tmp_path: Path) -> None:
     made = filled(tmp_path)
     for place in range(2):
         slot(made, 20.0 + 110 * place, 42.5 * place, 42.5 * (place + 1))
-    found = results(made.write(), 64, 4, 10.0, {}).metrics
+    found = results(RunFolder(made.write()), 64, 4, 10.0, {}).metrics
     fillers, values = found["fillers"], found["metrics"]
     assert (fillers["fillers"], fillers["executions"], fillers["saves"]) == (1, 2, 2)
     assert fillers["outcomes"]["slot"] == 2

@@ -13,6 +13,7 @@ from in_memory_rm import InMemory
 from test_replay_in_memory import RUNS, Run, run
 
 from mirage.records.collect import collect
+from mirage.records.run_folder import RunFolder
 from slurm_mirage.jobs import arrays
 from slurm_mirage.replay.journal import Journal
 from slurm_mirage.replay.process import Waker
@@ -155,7 +156,8 @@ def test_its_records_are_collected(run: Run) -> None:
     play(run)
     shutil.copy(run.manager.directory / "ended.jsonl", run.folder)
     rows = [{"id": row.id, "submit": row.due, "runtime": row.runtime, "requested": 60.0} for row in run.plan]
-    collected = collect(run.folder, pl.DataFrame(rows))
+    pl.DataFrame(rows).write_csv(run.folder / "workload.csv")
+    collected = collect(RunFolder(run.folder))
     assert collected.jobs["state"].to_list() == ["COMPLETED"] * 6 + ["CANCELLED"] + ["COMPLETED"]
     done = collected.jobs.filter(state="COMPLETED")
     assert (done["end"] - done["start"]).to_list() == pytest.approx([RUNS] * 7, abs=1e-3), "as sigsleep recorded"

@@ -20,7 +20,7 @@ from in_memory_rm import InMemory
 
 from mirage.records import run_files
 from mirage.records.collect import collect
-from mirage.records.run_samples import read_diagnostics
+from mirage.records.run_folder import RunFolder
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
 from slurm_mirage.replay import halts, monitor, recovery, submitter
@@ -129,7 +129,8 @@ def test_its_records_are_collected(run: Run) -> None:
     run.play()
     shutil.copy(run.manager.directory / "ended.jsonl", run.folder)
     rows = [{"id": row.id, "submit": row.due, "runtime": row.runtime, "requested": 60.0} for row in run.plan]
-    collected = collect(run.folder, pl.DataFrame(rows))
+    pl.DataFrame(rows).write_csv(run.folder / "workload.csv")
+    collected = collect(RunFolder(run.folder))
     jobs = collected.jobs
     assert jobs["state"].to_list() == ["COMPLETED"] * 4 + ["CANCELLED"] + ["COMPLETED"]
     assert set(jobs["partition"]) == {"all"} and set(jobs["processors"]) == {2}
@@ -141,7 +142,7 @@ def test_its_records_are_collected(run: Run) -> None:
     assert collected.disagreements.is_empty() and collected.unsubmitted == 0
     header = run_files.render(collected, 4, 1)["jobs.csv"].decode().splitlines()
     assert len(header) == 7 and header[0].startswith("id,submit,eligible,start,end,")
-    waiting = read_diagnostics(run.folder)
+    waiting = RunFolder(run.folder).diagnostics
     assert waiting.columns == ["real", "virtual", "backfill_queue_length", "unknown"] and waiting.height > 0
 
 

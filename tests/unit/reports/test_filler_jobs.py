@@ -11,13 +11,15 @@ import simulated_runs
 
 from mirage.metrics.fillers import FILLERS_SCHEMA
 from mirage.metrics.measured_jobs import Population
-from mirage.records import filler_figures
-from mirage.records.fillers import NAME, Fillers
+from mirage.records.file_names import FILLERS_FILE
+from mirage.records.fillers import Fillers
+from mirage.records.run_folder import RunFolder
 from mirage.records.time_map import TimeMap
 from mirage.reports import filler_jobs
 from mirage.reports.run_data import Run
 from mirage.reports.run_page import page
 from mirage.terminal.parts import parts_of
+from mirage.verdict import filler_figures
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.filler import Filler
 
@@ -33,18 +35,18 @@ def run_of(folder: Path, *faults: str) -> Run:
     times = {"start": begin, "ready": begin + 5, "end": begin + 600}
     rows = [{"filler": 1, **times, **worked}, {"filler": 2, **times, **killed, "lost": 595.0}]
     table = pl.DataFrame([common | one for one in rows], schema=FILLERS_SCHEMA)
-    table.write_csv(folder / NAME)
+    table.write_csv(folder / FILLERS_FILE)
     fillers = Fillers("slots", Filler(), table, 0.0, list(faults))
     time = TimeMap(Clock(0, 0), origin=0.0)
     metrics["fillers"] = filler_figures.summary(fillers, metrics, Population.of(jobs, 64, 16, 0.0, 0.0), None, time)
     metrics["metrics"] |= {"filler_preemptions": 1.0}
     (folder / "metrics.json").write_text(json.dumps(metrics))
-    return Run.of(folder)
+    return Run.of(RunFolder(folder))
 
 
 def test_a_run_without_fillers_has_no_such_section(tmp_path: Path) -> None:
     simulated_runs.write(tmp_path / "run", simulated_runs.jobs_of(60, 16, 4), 16, 4)
-    run = Run.of(tmp_path / "run")
+    run = Run.of(RunFolder(tmp_path / "run"))
     assert filler_jobs.section(run) is None
     assert 'data-name="jobs and fillers"' not in page(run)
     assert not any("filler" in one for one in parts_of(run.metrics))

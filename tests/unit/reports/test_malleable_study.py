@@ -15,6 +15,7 @@ from malleable_simulation import Played, simulate
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
 from mirage.records.resizes import RESIZES_SCHEMA
+from mirage.records.run_folder import RunFolder
 from mirage.reports.malleable_study import measured, source
 from mirage.reports.malleable_study.measured import APPLICATIONS, SLEEP, Figure, StudyRun, as_csv, figures
 from mirage.reports.malleable_study.page import page
@@ -73,11 +74,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[StudyRun], dic
         for replica in (1, 2):
             folder = base / f"{arm}-{replica}"
             played[arm, replica] = folder_of(folder, arm, replica)
-            runs.append(StudyRun(APPLICATIONS, 50, arm, replica, folder))
+            runs.append(StudyRun(APPLICATIONS, 50, arm, replica, RunFolder(folder)))
     for mode in (source.FIXED, source.SYNC, source.ASYNC):
         folder = base / f"sleep-{mode}"
         folder_of(folder, source.FIXED if mode == source.FIXED else source.PREFERRED, 1)
-        runs.append(StudyRun(SLEEP, 30, mode, 1, folder))
+        runs.append(StudyRun(SLEEP, 30, mode, 1, RunFolder(folder)))
         if mode != source.FIXED:
             rows = [("expand", 2.0, 2.1, 4.0, "done"), ("expand", 5.0, 5.1, 15.0, "aborted")]
             with_resizes(folder, [*rows, ("shrink", 6.0, 6.1, 6.5, "done"), ("shrink", 7.0, 7.1, None, "lost")])

@@ -23,12 +23,13 @@ from mirage.experiment import report, runs
 from mirage.experiment.campaign import Member, conclude
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
-from mirage.records.features import unused_rows
+from mirage.records.run_folder import RunFolder
 from mirage.reports import node_picture, page, timeline
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Steps
 from mirage.terminal.screen import Screen
 from mirage.traces import log_text, swf
+from mirage.verdict.features import unused_rows
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 
@@ -202,7 +203,7 @@ def test_samples_of_slurmctld_and_the_host_are_in_trace_time(results: Path) -> N
     # In a run of a sweep the knobs have all factors.
     described["knobs"] = described["knobs"] | {"SHRINK": "100,50"}
     path.write_text(json.dumps(described))
-    run = Run.of(results / "r")
+    run = Run.of(RunFolder(results / "r"))
     first = float(run.schedule.jobs["submit"].min() or 0.0)  # type: ignore[arg-type]
     assert run.figures("sdiag.csv")["time"].to_list() == pytest.approx([first + 7200 * k for k in range(10)])
     assert run.figures("nothing.csv").is_empty()
@@ -262,7 +263,7 @@ def test_the_page_of_many_jobs_is_small(results: Path) -> None:
 
 def test_few_jobs_are_drawn_as_rectangles(results: Path) -> None:
     a_run(results / "r")
-    run = Run.of(results / "r")
+    run = Run.of(RunFolder(results / "r"))
     assert run.window is not None
     panel = node_picture.panel(run, timeline.Timeline(run.window.begin, run.window.end))
     assert panel is not None
@@ -285,7 +286,7 @@ def test_jobs_that_change_their_size_are_drawn_so(results: Path) -> None:
     assert "Jobs changed their sizes while they ran" in after and "Jobs changed their sizes" not in before
     assert f"job 5, {size} processor{'s' * (size > 1)}, then {other}, waited" in after
     assert f"job 5, {size} processor{'s' * (size > 1)}, waited" in before
-    run = Run.of(results / "r")
+    run = Run.of(RunFolder(results / "r"))
     held = run.levels()[0]
     area = float((np.diff(held.times) * held.values).sum())
     assert area == pytest.approx(float(((jobs["end"] - jobs["start"]) * jobs["processors"]).sum()) + 3 * (end - middle))
@@ -451,7 +452,7 @@ def test_dragging_zooms_and_the_pointer_reads_values(shown: Browser) -> None:
 
 
 def test_values_at_the_pointer_are_the_recorded_ones(shown: Browser, results: Path) -> None:
-    run = Run.of(results / "r")
+    run = Run.of(RunFolder(results / "r"))
     assert run.window is not None
     busy, _ = run.levels()
     shown.run("document.querySelector('#time-busy').scrollIntoView({block: 'center'})")

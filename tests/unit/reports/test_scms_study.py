@@ -14,6 +14,7 @@ from pages import Outline
 from mirage.commands import studies
 from mirage.experiment import runs
 from mirage.experiment.campaign import Member, conclude
+from mirage.records.run_folder import RunFolder
 from mirage.reports import scms_study
 from mirage.terminal.screen import Screen
 
@@ -67,7 +68,7 @@ def test_a_comparison_of_slurm_alone_names_the_empty_place(study: Path) -> None:
     content = json.loads((study / "comparison.json").read_text())
     from mirage.reports.run_data import Run
 
-    found = {name: Run.of(study / name) for one in content["configurations"] for name in one["runs"]}
+    found = {name: Run.of(RunFolder(study / name)) for one in content["configurations"] for name in one["runs"]}
     arms = scms_study.arms_of(content, found)
     assert [arm.name for arm in arms] == ["OpenPBS FIFO", "OpenPBS backfill", "Slurm backfill", "Slurm FIFO"]
     assert [arm.source for arm in arms] == ["Torque FIFO", "", "Slurm backfill", "Slurm FIFO"]

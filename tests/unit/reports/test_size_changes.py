@@ -8,6 +8,7 @@ from typing import Any
 
 import simulated_runs
 
+from mirage.records.run_folder import RunFolder
 from mirage.reports import size_changes
 from mirage.reports.run_data import Run
 from mirage.reports.run_page import page
@@ -27,7 +28,7 @@ def run_of(folder: Path, resizes: dict[str, Any] | None) -> Run:
     if resizes is not None:
         path = folder / "metrics.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "resizes": resizes}))
-    return Run.of(folder)
+    return Run.of(RunFolder(folder))
 
 
 def test_what_the_broker_answered(tmp_path: Path) -> None:

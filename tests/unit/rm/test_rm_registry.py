@@ -15,19 +15,9 @@ from slurm_mirage.rm.slurm.commands import Slurm
 from slurm_mirage.rm.slurm.records import DIAGNOSTICS
 
 
-def test_a_run_that_names_none_is_one_of_slurm(tmp_path: Path) -> None:
-    assert registry.records_of(tmp_path) is Slurm.records
-    (tmp_path / "run.json").write_text(json.dumps({"run": "made before"}))
-    assert registry.records_of(tmp_path) is Slurm.records
-    (tmp_path / "run.json").write_text(json.dumps({"rm": "slurm"}))
-    assert registry.records_of(tmp_path) is Slurm.records
-
-
 @pytest.mark.parametrize("name", ["pbs", 7])
 def test_a_name_that_nobody_has(tmp_path: Path, name: object) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"rm": name}))
-    with pytest.raises(WrongUse, match=r"run\.json: rm"):
-        registry.records_of(tmp_path)
     with pytest.raises(WrongUse, match=r"run\.json: rm"):
         registry.connect(RunSettings.read(tmp_path / "run.json"), 0)
 

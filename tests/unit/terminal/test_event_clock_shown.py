@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import simulated_runs
 
+from mirage.records.run_folder import RunFolder
 from mirage.reports import run_page
 from mirage.reports.run_data import Run
 from mirage.terminal import figures, table
@@ -90,7 +91,7 @@ def finished(folder: Path, clock: dict[str, Any] | None = CLOCK) -> Run:
     experiment = json.loads((folder / "experiment.json").read_text())
     experiment["clock"] |= {"asked": "event", "speed": "event"}
     (folder / "experiment.json").write_text(json.dumps(experiment))
-    return Run.of(folder)
+    return Run.of(RunFolder(folder))
 
 
 def test_the_page_of_a_run_on_the_event_clock(tmp_path: Path) -> None:

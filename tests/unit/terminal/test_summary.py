@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from run_folders import with_contents
 
 from mirage.metrics import metrics
 from mirage.terminal import summary
@@ -38,7 +39,7 @@ class Narrow(io.StringIO):
 
 def shown(measured: dict[str, Any], stream: io.StringIO | None = None) -> list[str]:
     stream = stream or io.StringIO()
-    summary.show(measured, {}, "kth", Screen(stream))
+    summary.show(with_contents("kth", metrics=measured, experiment={}), Screen(stream))
     return stream.getvalue().splitlines()
 
 

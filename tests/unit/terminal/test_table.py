@@ -14,10 +14,10 @@ import pytest
 from mirage.experiment import sweep
 from mirage.experiment.endings import Ending
 from mirage.metrics import metrics
-from mirage.records.features import unused_rows
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
 from mirage.traces.swf import parse_swf
+from mirage.verdict.features import unused_rows
 from slurm_mirage.base.files import write_json
 
 LOG = b"""1 0 0 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1

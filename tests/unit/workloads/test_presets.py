@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_folders import RunFolder
+from run_folders import MadeFolder
 from schedules import frame
 
 from mirage.metrics import metrics
@@ -242,7 +242,7 @@ def test_a_cut_counts_jobs_of_the_selection() -> None:
 
 
 def test_the_schedule_of_a_run_marks_preset_jobs(tmp_path: Path) -> None:
-    run_folder = RunFolder(tmp_path)
+    run_folder = MadeFolder(tmp_path)
     first, second = run_folder.job(due=0.0, preset="running"), run_folder.job(due=0.0, preset="")
     for number in (first, second):
         run_folder.played(number, start=0.02)

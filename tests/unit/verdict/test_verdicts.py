@@ -9,19 +9,21 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from run_folders import beside
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
-from mirage.records import resolution
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout, Node, parse_layout
-from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
-from mirage.records.start_latency import start_latencies
-from mirage.records.thresholds import Thresholds
 from mirage.records.time_map import TimeMap
-from mirage.records.validity import judge
+from mirage.verdict import resolution
+from mirage.verdict.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
+from mirage.verdict.start_latency import start_latencies
+from mirage.verdict.thresholds import Thresholds
+from mirage.verdict.validity import judge
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.replay.launch_cost import REAL_TIME
 from slurm_mirage.rm.api import NEVER_TOLD
+from slurm_mirage.rm.evidence import Layout, Node, Scheduling
+from slurm_mirage.rm.slurm.layout import parse_layout
 
 RUN_TIMES = [30.0, 60.0, 150.0, 300.0, 300.0, 300.0, 900.0, 3600.0, 10800.0, 46000.0]
 """As in a log with a heavy tail: the median is 300 s, the mean 6244 s."""
@@ -96,7 +98,7 @@ def collected(
 
 
 def verdict(run: Collected, layout: Layout = LAYOUT, **more: Any) -> dict[str, Any]:
-    return judge(run, SAMPLES, DIAGNOSTICS, FINISHED, layout, **more)
+    return judge(beside(SAMPLES, DIAGNOSTICS, FINISHED), run, layout, **more)
 
 
 def waiting(**more: Any) -> Collected:
@@ -384,11 +386,11 @@ def test_the_start_latency_of_few_jobs_is_not_measured(count: int, known: int, w
 
 def test_figures_that_could_not_be_measured() -> None:
     run = waiting()
-    assert judge(run, SAMPLES, pl.DataFrame(), FINISHED, LAYOUT, backfills=True)["reasons"] == [
+    assert judge(beside(SAMPLES, pl.DataFrame(), FINISHED, scheduling=Scheduling(has_cycles=True)), run, LAYOUT)["reasons"] == [
         "no sample of the scheduler's diagnostics: the longest backfill cycle is not known"
     ]
-    assert judge(run, SAMPLES, pl.DataFrame(), FINISHED, LAYOUT)["valid"], "strict FIFO has no backfill cycles"
-    found = judge(run, SAMPLES, DIAGNOSTICS, {"ended": 1.0}, LAYOUT)
+    assert judge(beside(SAMPLES, pl.DataFrame(), FINISHED), run, LAYOUT)["valid"], "strict FIFO has no backfill cycles"
+    found = judge(beside(SAMPLES, DIAGNOSTICS, {"ended": 1.0}), run, LAYOUT)
     assert (found["verdict"], found["reasons"]) == ("inconclusive", ["the daemons' error messages were not counted"])
     unknown = Collected(**{**vars(run), "evidence": run.evidence.with_columns(stretch=pl.lit(None, pl.Float64))})
     assert verdict(unknown)["reasons"] == ["run-time stretch could not be measured: no job completed in its first run"]

@@ -8,16 +8,17 @@ from typing import Any
 
 import polars as pl
 import pytest
-from run_folders import RunFolder
+from run_folders import MadeFolder, beside
 
 from mirage.experiment import runs
-from mirage.records import metric_errors, run_results
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
-from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
 from mirage.records.run_clock import speed_of_records
-from mirage.records.thresholds import Thresholds
-from mirage.records.validity import judge
+from mirage.records.run_folder import RunFolder
+from mirage.verdict import metric_errors, run_results
+from mirage.verdict.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
+from mirage.verdict.thresholds import Thresholds
+from mirage.verdict.validity import judge
+from slurm_mirage.rm.evidence import Layout
 
 CLOCK: dict[str, Any] = {
     "jumps": 9000,
@@ -35,10 +36,10 @@ CLOCK: dict[str, Any] = {
 FINISHED: dict[str, Any] = {"ended": 1.0, "released": 0, "messages": {}, "event_clock": CLOCK}
 
 
-def event_run(folder: Path, **late: float) -> RunFolder:
+def event_run(folder: Path, **late: float) -> MadeFolder:
     """Ten pairs of jobs on an idle machine: a small one, which starts at once, and one of the whole machine, which waits for it."""
     folder.mkdir(exist_ok=True)
-    made = RunFolder(folder)
+    made = MadeFolder(folder)
     made.clock_kind, made.result = "event", FINISHED
     for pair in range(10):
         due = 600.0 * pair
@@ -51,7 +52,7 @@ def verdict(run: Collected, clock: dict[str, Any] | None = None, busy: float = 0
     samples = pl.DataFrame({"nodes_not_responding": [0, 0], "cpu_busy": [busy] * 2})
     cycles = pl.DataFrame({"backfill_last_cycle_us": [cycle * 1e6] * 2, "backfill_max_cycle_us": [cycle * 1e6] * 2})
     result = FINISHED | {"event_clock": clock or CLOCK}
-    return judge(run, samples, cycles, result, Layout.of_equal(64, 4), Thresholds())
+    return judge(beside(samples, cycles, result), run, Layout.of_equal(64, 4), Thresholds())
 
 
 def test_a_run_on_the_event_clock_is_valid_and_tells_of_its_clock(tmp_path: Path) -> None:
@@ -90,10 +91,12 @@ def test_waits_that_the_clock_had_no_room_for_make_a_run_invalid(tmp_path: Path)
 def test_unknown_false_quiets_are_inconclusive(tmp_path: Path, clock: dict[str, Any]) -> None:
     run = event_run(tmp_path).collect()
     found = judge(
+        beside(
+            pl.DataFrame({"nodes_not_responding": [0]}),
+            pl.DataFrame(),
+            {"ended": 1.0, "released": 0, "messages": {}, "event_clock": clock},
+        ),
         run,
-        pl.DataFrame({"nodes_not_responding": [0]}),
-        pl.DataFrame(),
-        {"ended": 1.0, "released": 0, "messages": {}, "event_clock": clock},
         Layout.of_equal(64, 4),
     )
     assert (found["verdict"], found["false_quiet_share"]) == ("inconclusive", None)
@@ -114,7 +117,7 @@ def test_a_clock_without_bpf_does_not_see_its_false_quiets(tmp_path: Path, mode:
 def test_what_the_instance_writes_is_not_trusted(tmp_path: Path, told: Any) -> None:
     run = event_run(tmp_path).collect()
     result = {"ended": 1.0, "released": 0, "messages": {}, "event_clock": told}
-    found = judge(run, pl.DataFrame({"nodes_not_responding": [0]}), pl.DataFrame(), result, Layout.of_equal(64, 4))
+    found = judge(beside(pl.DataFrame({"nodes_not_responding": [0]}), pl.DataFrame(), result), run, Layout.of_equal(64, 4))
     assert found["verdict"] == "inconclusive"
     json.dumps(found, allow_nan=False)
 
@@ -155,7 +158,7 @@ def test_false_quiets_widen_the_errors_of_the_metrics(tmp_path: Path) -> None:
     def widths(folder: Path, lost: float) -> tuple[float, float]:
         made = event_run(folder)
         made.result = FINISHED | {"event_clock": CLOCK | {"false_quiet_seconds": lost}}
-        found = run_results.results(made.write(), 64, 4, 10.0, {}).metrics
+        found = run_results.results(RunFolder(made.write()), 64, 4, 10.0, {}).metrics
         return found["metrics"]["wait_mean"], found["errors"]["wait_mean"]["emulation"]
 
     mean, without = widths(tmp_path / "none", 0.0)

@@ -21,7 +21,7 @@ import polars as pl
 from polars import col
 
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
+from slurm_mirage.rm.evidence import Layout
 
 
 def start_latencies(collected: Collected, layout: Layout) -> pl.Series:

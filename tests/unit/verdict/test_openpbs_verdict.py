@@ -9,17 +9,16 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from run_folders import RunFolder
+from run_folders import MadeFolder
 
-from mirage.records import collect as collecting
-from mirage.records.layout import Layout
-from mirage.records.run_results import results
-from mirage.records.thresholds import Thresholds
-from mirage.records.validity import judge
+from mirage.records.collect import collect
+from mirage.records.run_folder import RunFolder
 from mirage.terminal.table import figures_of
-from slurm_mirage.rm.evidence import CONNECTION_RENEWED
+from mirage.verdict.run_results import results
+from mirage.verdict.thresholds import Thresholds
+from mirage.verdict.validity import judge
+from slurm_mirage.rm.evidence import CONNECTION_RENEWED, Layout
 from slurm_mirage.rm.openpbs import collection
-from slurm_mirage.rm.registry import records_of
 from slurm_mirage.rm.slurm.commands import Slurm
 
 SAMPLES = pl.DataFrame({"real": [0.0], "nodes_not_responding": [0.0], "cpu_busy": [0.5]})
@@ -34,9 +33,9 @@ QMGR = {
 }
 
 
-def good_run(folder: Path) -> RunFolder:
+def good_run(folder: Path) -> MadeFolder:
     """Ten pairs of jobs: a small one, which starts at once, and one of the whole machine, which waits for it."""
-    made = RunFolder(folder)
+    made = MadeFolder(folder)
     for pair in range(10):
         due = 600.0 * pair
         made.played(made.job(due=due, runtime=200.0), start=due + 0.02, launch=0.03)
@@ -44,7 +43,7 @@ def good_run(folder: Path) -> RunFolder:
     return made
 
 
-def as_openpbs(made: RunFolder) -> Path:
+def as_openpbs(made: MadeFolder) -> Path:
     """The folder with the completed jobs in an accounting log instead of Slurm's record."""
     folder = made.write()
     lines = []
@@ -66,19 +65,15 @@ def as_openpbs(made: RunFolder) -> Path:
     return folder
 
 
-def verdict(
-    folder: Path, made: RunFolder, diagnostics: pl.DataFrame = DIAGNOSTICS, messages: Mapping[str, int] | None = None
-) -> dict[str, object]:
-    run, records = collecting.collect(folder, made.frame()), records_of(folder)
-    configuration = records.configuration(folder)
-    scheduling, bounds = records.scheduling(configuration), Thresholds.in_force({}, configuration, records)
-    finished = FINISHED | {"messages": messages or {}}
-    return judge(run, SAMPLES, diagnostics, finished, LAYOUT, bounds, backfills=scheduling.has_cycles)
+def verdict(folder: Path, diagnostics: pl.DataFrame = DIAGNOSTICS, messages: Mapping[str, int] | None = None) -> dict[str, object]:
+    run, finished = RunFolder(folder), FINISHED | {"messages": messages or {}}
+    vars(run).update(samples=SAMPLES, diagnostics=diagnostics, result=finished)
+    return judge(run, collect(run), LAYOUT, Thresholds.in_force({}, run.scheduling))
 
 
 def test_a_good_run_is_valid_without_a_record_of_freed_processors(tmp_path: Path) -> None:
     made = good_run(tmp_path)
-    found = verdict(as_openpbs(made), made)
+    found = verdict(as_openpbs(made))
     assert (found["verdict"], found["reasons"]) == ("valid", [])
     assert found["freed_p50"] is None and found["backfill_cycle_max"] == pytest.approx(0.002)
     assert found["manager"] == "OpenPBS"
@@ -94,7 +89,7 @@ def test_the_errors_of_its_metrics_are_known_without_a_record_of_freed_processor
     (folder / "samples.csv").write_text(samples)
     (folder / "pbs.csv").write_text("real,virtual,cycle_last_us,cycle_max_us\n0,0,2000,2000\n")
     (folder / "result.json").write_text(json.dumps(FINISHED))
-    found = results(folder, 64, 4, 10.0, {}).metrics
+    found = results(RunFolder(folder), 64, 4, 10.0, {}).metrics
     error = found["errors"]["wait_mean"]["emulation"]
     # Launches of 0.03 s, a lag of 0.01 s, and records in whole seconds: of waits of some 200 s.
     assert error is not None and 0 < error < 5
@@ -103,7 +98,7 @@ def test_the_errors_of_its_metrics_are_known_without_a_record_of_freed_processor
 
 def test_without_samples_of_the_scheduler_it_is_inconclusive(tmp_path: Path) -> None:
     made = good_run(tmp_path)
-    found = verdict(as_openpbs(made), made, pl.DataFrame())
+    found = verdict(as_openpbs(made), pl.DataFrame())
     assert found["verdict"] == "inconclusive"
     assert found["reasons"] == ["no sample of the scheduler's diagnostics: the longest scheduling cycle is not known"]
 
@@ -113,14 +108,14 @@ def test_a_job_without_a_line_in_the_accounting_log_is_told_in_words_of_openpbs(
     folder = as_openpbs(made)
     lines = (folder / "accounting.log").read_text().splitlines(keepends=True)
     (folder / "accounting.log").write_text("".join(lines[1:]))
-    [reason] = [one for one in verdict(folder, made)["reasons"] if "disagree" in one]  # type: ignore[attr-defined]
+    [reason] = [one for one in verdict(folder)["reasons"] if "disagree" in one]  # type: ignore[attr-defined]
     assert reason == "sigsleep's and OpenPBS's records disagree 1 time, none is allowed: in sigsleep's record only: 1"
 
 
 def test_a_long_cycle_of_the_scheduler_makes_it_invalid_because_no_pause_explains_it(tmp_path: Path) -> None:
     made = good_run(tmp_path)
     slow = pl.DataFrame({"backfill_last_cycle_us": [20e6], "backfill_max_cycle_us": [20e6]})
-    found = verdict(as_openpbs(made), made, slow)
+    found = verdict(as_openpbs(made), slow)
     assert found["verdict"] == "invalid"
     assert [one for one in found["reasons"] if " is 20 trace s, over 5" in one and one.startswith("mean scheduling cycle")]  # type: ignore[attr-defined]
 
@@ -128,9 +123,9 @@ def test_a_long_cycle_of_the_scheduler_makes_it_invalid_because_no_pause_explain
 def test_connections_that_daemons_renew_make_no_run_invalid_and_a_reason_tells_them_apart(tmp_path: Path) -> None:
     made = good_run(tmp_path)
     folder = as_openpbs(made)
-    judged = verdict(folder, made, messages={CONNECTION_RENEWED: 98, "launch failed": 1})
+    judged = verdict(folder, messages={CONNECTION_RENEWED: 98, "launch failed": 1})
     assert (judged["verdict"], judged["reasons"]) == ("valid", [])
-    judged = verdict(folder, made, messages={CONNECTION_RENEWED: 98, "launch failed": 30, "other error": 4})
+    judged = verdict(folder, messages={CONNECTION_RENEWED: 98, "launch failed": 30, "other error": 4})
     assert judged["reasons"] == [
         "pbs_server and pbs_mom complained 30 times, over 1 (0.05 of the jobs): launch failed: 30; "
         "not counted: connection renewed, without cost: 98"

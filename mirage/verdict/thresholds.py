@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.api import Records
-from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS, records_of
+from slurm_mirage.rm.evidence import Scheduling
 
 KNOWN_SHARE = 0.9
 """Share of the jobs that ran of which the run-time stretch, and the time until processors were free, have to be known."""
@@ -91,17 +89,9 @@ class Thresholds:
         return cls(**changes)
 
     @classmethod
-    def in_force(
-        cls, changes: Mapping[str, Any], configuration: str, records: Records = IMPLEMENTATIONS[DEFAULT].records
-    ) -> Thresholds:
+    def in_force(cls, changes: Mapping[str, Any], scheduling: Scheduling) -> Thresholds:
         """The thresholds for a run, with what its resource manager causes itself, such as a pause between two backfill cycles.
 
-        `changes` are as in `of`; `configuration` is that of `Records.configuration`, or the manager's configuration file.
+        `changes` are as in `of`; `scheduling` is that of the run.
         """
-        return cls.of({**records.scheduling(configuration).bounds, **changes})
-
-    @classmethod
-    def of_run(cls, changes: Mapping[str, Any], folder: Path) -> Thresholds:
-        """As `in_force`, of the run in `folder`."""
-        records = records_of(folder)
-        return cls.in_force(changes, records.configuration(folder), records)
+        return cls.of({**scheduling.bounds, **changes})

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-VALID, INVALID, INCONCLUSIVE = "valid", "invalid", "inconclusive"
+from mirage.records.shapes import VERDICTS
+
+VALID, INVALID, INCONCLUSIVE = VERDICTS
 
 WORDS = {VALID: "valid", INVALID: "not valid", INCONCLUSIVE: "inconclusive"}
 """The verdict as it is shown."""

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from polars import col
 
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
-from mirage.records.resolution import Resolution
-from mirage.records.start_latency import changes_of_size
-from slurm_mirage.rm.evidence import Scheduling
+from mirage.verdict.resolution import Resolution
+from mirage.verdict.start_latency import changes_of_size
+from slurm_mirage.rm.evidence import Layout, Scheduling
 
 _BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
 Floats = NDArray[np.float64]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import polars as pl
 from polars import col
 
-from mirage.records.advice import two_digits
 from mirage.records.collect import Collected
-from mirage.records.thresholds import Thresholds
+from mirage.verdict.advice import two_digits
+from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
 
 RECORD = 1.0

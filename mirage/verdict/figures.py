@@ -10,28 +10,20 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.records import allocated, clock_speed, event_clock, filler_figures, incidents
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
-from mirage.records.resolution import Resolution, Scales
+from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import lacking_nodes, longest_cycle, mean_cycle
-from mirage.records.start_latency import start_latencies
-from mirage.records.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
-from mirage.records.thresholds import Thresholds
+from mirage.verdict import allocated, clock_speed, event_clock, filler_figures, incidents
+from mirage.verdict.resolution import Resolution, Scales
+from mirage.verdict.start_latency import start_latencies
+from mirage.verdict.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
+from mirage.verdict.thresholds import Thresholds
+from slurm_mirage.rm.evidence import Layout
 
 
-def measure(
-    collected: Collected,
-    samples: pl.DataFrame,
-    diagnostics: pl.DataFrame,
-    result: Mapping[str, Any],
-    layout: Layout,
-    thresholds: Thresholds,
-    clock_offsets: Mapping[str, Any],
-    complaints: Mapping[str, Any],
-    gaps: pl.DataFrame,
-) -> dict[str, Any]:
+def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Thresholds, gaps: pl.DataFrame) -> dict[str, Any]:
     """The figures by name; what could not be measured is null. The arguments are those of `validity.judge`."""
+    samples, diagnostics, result = run.samples, run.diagnostics, run.result
     jobs, evidence = collected.jobs, collected.evidence
     resolution, scales = Resolution.of(collected), Scales.of(collected)
     latency = start_latencies(collected, layout)
@@ -87,10 +79,10 @@ def measure(
         "host_cpu": rounded(samples["cpu_busy"].mean()) if "cpu_busy" in samples.columns else None,
         "host_cpu_saturated": _saturated(samples, thresholds),
         "clock_speed": clock_speed.measured(collected),
-        "clock_offset_max": _clock_offset(collected, clock_offsets),
-        "messages": _messages(result.get("messages"), complaints),
+        "clock_offset_max": _clock_offset(collected, run.clock_offsets),
+        "messages": _messages(result.get("messages"), run.complaints),
         "released": result.get("released"),
-        "daemons_ended": _ended(complaints),
+        "daemons_ended": _ended(run.complaints),
         "broken": {kind: count for kind, count, _ in incidents.broken(collected)},
         "disagreements": collected.disagreements.height,
         "disagreements_by_kind": dict(sorted(collected.disagreements["kind"].value_counts().iter_rows())),

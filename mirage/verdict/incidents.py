@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.records.advice import counted, remedy
 from mirage.records.collect import Collected
 from mirage.records.disagreements import STRUCTURAL, in_record_only
 from mirage.records.run_samples import LACKING, SILENT
-from mirage.records.thresholds import Thresholds
+from mirage.verdict.advice import counted, remedy
+from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.farm.daemons import KIND_ORDER
 from slurm_mirage.farm.events import how_it_ended
 from slurm_mirage.jobs import arrays

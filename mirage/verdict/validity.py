@@ -16,15 +16,16 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics.registry import METRICS
-from mirage.records import allocated, clock_speed, dispatch_gaps, event_clock, filler_figures, incidents
-from mirage.records.advice import counted, remedy, with_one_speed
-from mirage.records.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
 from mirage.records.collect import Collected
-from mirage.records.figures import measure, rounded
-from mirage.records.layout import Layout
-from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
-from mirage.records.thresholds import KNOWN_SHARE, Thresholds
-from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
+from mirage.records.run_folder import RunFolder
+from mirage.verdict import allocated, clock_speed, dispatch_gaps, event_clock, filler_figures, incidents
+from mirage.verdict.advice import counted, remedy, with_one_speed
+from mirage.verdict.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
+from mirage.verdict.figures import measure, rounded
+from mirage.verdict.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
+from mirage.verdict.thresholds import KNOWN_SHARE, Thresholds
+from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID
+from slurm_mirage.rm.evidence import Layout
 from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
 
 FEWEST_LATENCIES = 10
@@ -33,34 +34,24 @@ more than one of 10 is late is 1 %."""
 
 
 def judge(
+    run: RunFolder,
     collected: Collected,
-    samples: pl.DataFrame,
-    diagnostics: pl.DataFrame,
-    result: Mapping[str, Any],
     layout: Layout,
     thresholds: Thresholds | None = None,
-    clock_offsets: Mapping[str, Any] | None = None,
-    complaints: Mapping[str, Any] | None = None,
+    *,
     immediate_below: float | None = None,
     gaps: pl.DataFrame | None = None,
-    *,
-    backfills: bool = False,
 ) -> dict[str, Any]:
     """Computes the member "validity" of metrics.json. Times are trace seconds; figures without data are null.
 
-    samples, diagnostics: samples of the replay (`read_figures`, `read_diagnostics`)
-    result: result.json of the replay, or progress.json if it is missing
-    layout: the machine
-    clock_offsets: of a run on several hosts (`read_offsets`)
-    complaints: of all hosts (`read_complaints`)
+    collected: the records of the run; layout: its machine
     immediate_below: threshold of the metric immediate_fraction; None: it is not judged
     gaps: of `dispatch_gaps`; None: not known
-    backfills: whether the scheduler has cycles whose length has to be known
     """
-    thresholds, clock_offsets, complaints = thresholds or Thresholds(), clock_offsets or {}, complaints or {}
+    thresholds = thresholds or Thresholds()
     gaps = pl.DataFrame(schema=dispatch_gaps.SCHEMA) if gaps is None else gaps
-    figures = measure(collected, samples, diagnostics, result, layout, thresholds, clock_offsets, complaints, gaps)
-    causes = incidents.causes(complaints)
+    figures = measure(run, collected, layout, thresholds, gaps)
+    causes = incidents.causes(run.complaints)
     wrong_clock, unsure_clock = clock_speed.judged(collected, figures["clock_speed"], thresholds)
     broken = [f"{counted(count, 'job')} {description}" for _, count, description in incidents.broken(collected) if count]
     reasons = [
@@ -69,7 +60,7 @@ def judge(
         *incidents.foreign(collected),
         *allocated.too_many(collected, layout),
         *filler_figures.judged(collected.fillers),
-        *incidents.troubled(collected, result, figures, thresholds, len(layout.nodes)),
+        *incidents.troubled(collected, run.result, figures, thresholds, len(layout.nodes)),
         *event_clock.unlisted(figures),
         *exceeded(collected, figures, thresholds, FIGURES - HALTED, has_cause=bool(causes)),
         *stretched_classes(collected, figures, thresholds),
@@ -83,7 +74,7 @@ def judge(
             *coarse,
             # Where the run is too coarse, these follow from it.
             *([] if coarse else doubtful(collected, figures, thresholds)),
-            *_not_measured(collected, figures, diagnostics, result, clock_offsets, backfills=backfills),
+            *_not_measured(run, collected, figures),
             *unsure_clock,
         ]
     )
@@ -144,15 +135,7 @@ def _of_manager(collected: Collected) -> dict[str, Any]:
     return {"manager": collected.names.manager, "not_measured": unmeasured}
 
 
-def _not_measured(
-    collected: Collected,
-    figures: Mapping[str, Any],
-    diagnostics: pl.DataFrame,
-    result: Mapping[str, Any],
-    clock_offsets: Mapping[str, Any],
-    *,
-    backfills: bool,
-) -> list[str]:
+def _not_measured(run: RunFolder, collected: Collected, figures: Mapping[str, Any]) -> list[str]:
     """Reasons for figures of the verdict that could not be measured, where there is no good reason for it.
 
     A run on one host has no difference of clocks. A scheduler whose queue is empty has no backfill cycles, although it is asked.
@@ -184,11 +167,11 @@ def _not_measured(
             f"run-time stretch is known of {figures['stretch_known'] or 0:.0%} of the jobs that ran only, of at least {enough:.0%}",
         ),
         (
-            backfills and diagnostics.is_empty(),
+            run.scheduling.has_cycles and run.diagnostics.is_empty(),
             f"no sample of the scheduler's diagnostics: the longest {collected.names.cycle} is not known",
         ),
         (
-            bool(clock_offsets) and figures["clock_offset_max"] is None,
+            bool(run.clock_offsets) and figures["clock_offset_max"] is None,
             "the hosts' clocks could not be compared: have them keep time by NTP, and repeat the run",
         ),
         (
@@ -204,7 +187,7 @@ def _not_measured(
             f"when processors were free again is known of {figures['freed_known'] or 0:.0%} of the jobs that ran only, of at least "
             f"{enough:.0%}",
         ),
-        ("ended" in result and figures["messages"] is None, "the daemons' error messages were not counted"),
+        ("ended" in run.result and figures["messages"] is None, "the daemons' error messages were not counted"),
         (collected.on_event_clock, event_clock.not_known(figures) if collected.on_event_clock else ""),
     ]
     return [words for applies, words in rules if applies and words]

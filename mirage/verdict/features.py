@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirage.metrics.registry import METRICS
-from mirage.records.event_clock import charges
+from mirage.verdict.event_clock import charges
 
 _Given = Callable[[str, str], bool]
 """Takes the name of a knob and a value. True if the knob has another value."""

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from run_folders import RunFolder
+from run_folders import MadeFolder
 
-from mirage.records import run_results
+from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import lacking_nodes, mean_cycle
+from mirage.verdict import run_results
 
 CONFIGURATION = "SchedulerType={scheduler}\nSchedulerParameters=bf_interval=30,batch_sched_delay=0\nPriorityType={priority}\n"
 
 
 def members(
-    made: RunFolder,
+    made: MadeFolder,
     scheduler: str = "sched/builtin",
     priority: str = "priority/basic",
     samples: Sequence[dict[str, float]] = ({"nodes_not_responding": 0.0, "cpu_busy": 0.3},) * 3,
@@ -32,13 +33,13 @@ def members(
     pl.DataFrame(samples).write_csv(folder / "samples.csv")
     cycles = pl.DataFrame({"bf_last_cycle_us": [1000], "bf_max_cycle_us": [1000]}) if cycles is None else cycles
     cycles.write_csv(folder / "sdiag.csv")
-    return run_results.results(folder, 16, 4, 10.0, {}).metrics
+    return run_results.results(RunFolder(folder), 16, 4, 10.0, {}).metrics
 
 
-def queue(folder: Path, late: Sequence[float]) -> RunFolder:
+def queue(folder: Path, late: Sequence[float]) -> MadeFolder:
     """A job of the whole machine after the other, each of 100 s, and started so many seconds after the end of the one before it. No
     other job comes while processors are idle."""
-    made, last = RunFolder(folder), 0.0
+    made, last = MadeFolder(folder), 0.0
     for number, seconds in enumerate(late):
         due = 5.0 * number
         start = max(due + 0.02, last + seconds)
@@ -84,7 +85,7 @@ def test_the_time_until_a_job_could_start_is_not_known_where_priorities_decide(t
 def test_a_main_metric_that_the_emulation_may_have_changed_too_much_makes_a_run_inconclusive(tmp_path: Path) -> None:
     late = [float(number % 10 == 0) * 8 for number in range(60)]
     assert members(queue(tmp_path, late))["validity"]["verdict"] == "valid"
-    found = run_results.results(tmp_path, 16, 4, 10.0, {"error_share": 0.005}).metrics
+    found = run_results.results(RunFolder(tmp_path), 16, 4, 10.0, {"error_share": 0.005}).metrics
     share = found["errors"]["wait_mean"]["emulation"] / found["metrics"]["wait_mean"]
     assert 0.005 < share < 0.05 and found["validity"]["verdict"] == "inconclusive"
     [reason] = found["validity"]["reasons"]
@@ -93,16 +94,16 @@ def test_a_main_metric_that_the_emulation_may_have_changed_too_much_makes_a_run_
     assert f"{100 * share:.2g} % of it; at most 0.5 % is conclusive" in found["validity"]["uncertain_metrics"]["wait_mean"]
     assert (
         "wait_mean"
-        not in run_results.results(tmp_path, 16, 4, 10.0, {"error_share": 0.05}).metrics["validity"]["uncertain_metrics"]
+        not in run_results.results(RunFolder(tmp_path), 16, 4, 10.0, {"error_share": 0.05}).metrics["validity"]["uncertain_metrics"]
     )
 
 
 # ---- nodes ----
 
 
-def good(folder: Path, requeued: int = 0, stretch: float = 1.0) -> RunFolder:
+def good(folder: Path, requeued: int = 0, stretch: float = 1.0) -> MadeFolder:
     """Pairs of jobs: one that need not wait, and one that waits for it; of some of these Slurm ended a first execution."""
-    made = RunFolder(folder)
+    made = MadeFolder(folder)
     for pair in range(30):
         due = 1200.0 * pair
         made.played(made.job(due=due, runtime=400.0), start=due + 0.02, launch=0.0)
@@ -140,7 +141,7 @@ def test_a_node_that_slurmctld_took_out_of_service_makes_a_run_invalid(tmp_path:
     members(folder)
     told = {"ended": 1.0, "released": 0, "messages": {"node down": 2}}
     (tmp_path / "result.json").write_text(json.dumps(told))
-    found = run_results.results(tmp_path, 16, 4, 10.0, {}).metrics["validity"]
+    found = run_results.results(RunFolder(tmp_path), 16, 4, 10.0, {}).metrics["validity"]
     assert found["reasons"] == ["slurmctld set nodes down 2 times: see its log"]
 
 

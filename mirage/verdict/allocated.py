@@ -7,7 +7,7 @@ from polars import col
 
 from mirage.metrics.allocations import holdings
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
+from slurm_mirage.rm.evidence import Layout
 
 
 def most_allocated(collected: Collected) -> tuple[int, float] | None:

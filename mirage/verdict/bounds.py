@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirage.metrics.classes import ALL
-from mirage.records import event_clock, incidents
-from mirage.records.advice import counted, remedy
 from mirage.records.collect import Collected
-from mirage.records.resolution import Resolution, Scales
-from mirage.records.thresholds import Thresholds
+from mirage.verdict import event_clock, incidents
+from mirage.verdict.advice import counted, remedy
+from mirage.verdict.resolution import Resolution, Scales
+from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.rm.evidence import Names
 
 

@@ -16,12 +16,12 @@ from polars import col
 from mirage.metrics import classes as job_classes
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
-from mirage.records import dispatch_gaps
 from mirage.records.collect import Collected
-from mirage.records.thresholds import KNOWN_SHARE
 from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 from mirage.statistics.resampled_metrics import CLASS_METRICS
+from mirage.verdict import dispatch_gaps
+from mirage.verdict.thresholds import KNOWN_SHARE
 from slurm_mirage.rm.evidence import Scheduling
 
 NO_DELAYS = "no delays of an emulation are recorded with this schedule"

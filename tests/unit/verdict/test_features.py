@@ -8,8 +8,8 @@ import pytest
 
 from mirage.knobs.table import BY_NAME
 from mirage.metrics.registry import METRICS
-from mirage.records.features import _FEATURES, unused_in_all, unused_rows
 from mirage.terminal.table import EVENT_CLOCK, VALIDITY
+from mirage.verdict.features import _FEATURES, unused_in_all, unused_rows
 
 PLAIN = dict.fromkeys(METRICS, 0.0)
 

@@ -11,19 +11,21 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_folders import RunFolder
+from run_folders import MadeFolder, beside
 
-from mirage.records import advice, run_samples
+from mirage.records import run_samples
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
-from mirage.records.run_samples import read_complaints
-from mirage.records.start_latency import start_latencies
-from mirage.records.thresholds import Thresholds
-from mirage.records.validity import judge
+from mirage.records.run_folder import RunFolder
+from mirage.verdict import advice
+from mirage.verdict.start_latency import start_latencies
+from mirage.verdict.thresholds import Thresholds
+from mirage.verdict.validity import judge
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection import archive
 from slurm_mirage.jobs.sigsleep_log import scan
 from slurm_mirage.replay.launch_cost import REAL_TIME
+from slurm_mirage.rm.evidence import Layout
+from slurm_mirage.rm.slurm.commands import Slurm
 
 FINISHED: dict[str, Any] = {"ended": 1.0, "released": 0, "messages": {}}
 LAYOUT = Layout.of_equal(64, 4)
@@ -51,7 +53,7 @@ def diagnostics(last: list[float], largest: list[float]) -> pl.DataFrame:
 
 
 def verdict(run: Collected, result: dict[str, Any] | None = None, **bounds: Any) -> dict[str, Any]:
-    return judge(run, samples(), pl.DataFrame(), FINISHED if result is None else result, LAYOUT, Thresholds.of(bounds))
+    return judge(beside(samples(), pl.DataFrame(), FINISHED if result is None else result), run, LAYOUT, Thresholds.of(bounds))
 
 
 def reasons(run: Collected, result: dict[str, Any] | None = None, **bounds: Any) -> list[str]:
@@ -59,12 +61,12 @@ def reasons(run: Collected, result: dict[str, Any] | None = None, **bounds: Any)
     return found
 
 
-def good_run(folder: Path, speed: float = 1.0, launch: float = 0.03, runtime: float = 200.0) -> RunFolder:
+def good_run(folder: Path, speed: float = 1.0, launch: float = 0.03, runtime: float = 200.0) -> MadeFolder:
     """Ten pairs of jobs on an idle machine: a small one, which starts at once, and one of the whole machine, which waits for it.
 
     The mean wait is 100 virtual seconds if launches take no time.
     """
-    made = RunFolder(folder, speed)
+    made = MadeFolder(folder, speed)
     for pair in range(10):
         due = max(600.0, 3 * runtime) * pair
         made.played(made.job(due=due, runtime=runtime), start=due + 0.02 * speed, launch=launch)
@@ -75,7 +77,7 @@ def good_run(folder: Path, speed: float = 1.0, launch: float = 0.03, runtime: fl
 
 def test_launch_latency_is_freed_of_slurms_whole_seconds(tmp_path: Path) -> None:
     """Forty jobs that start evenly over the fractions of a second: Slurm cuts half a second off in the mean."""
-    made = RunFolder(tmp_path, 1.0)
+    made = MadeFolder(tmp_path, 1.0)
     for job in range(40):
         start = 50.0 * job + job / 40 + 0.01
         made.played(made.job(due=start - 0.01, runtime=10.0), start=start, launch=0.25)
@@ -110,38 +112,38 @@ def test_jobs_that_the_run_did_not_submit_make_it_invalid_and_are_named(tmp_path
     assert reason == f"{words}: cancel what is left of them, and repeat the run"
 
 
-def lost(made: RunFolder) -> None:
+def lost(made: MadeFolder) -> None:
     made.job(due=7000.0)
 
 
-def unsubmitted(made: RunFolder) -> None:
+def unsubmitted(made: MadeFolder) -> None:
     made.job(due=7000.0, submitted=False)
 
 
-def pending(made: RunFolder) -> None:
+def pending(made: MadeFolder) -> None:
     made.scontrol(made.job(due=7000.0), "PENDING", start=8000.0, end=9000.0, suspend_time=None, before=0)
 
 
-def false_timeout(made: RunFolder) -> None:
+def false_timeout(made: MadeFolder) -> None:
     number = made.job(due=7000.0, runtime=55.0, limit_minutes=1)
     made.slurm(number, start=7000.1, end=7070.0, state="TIMEOUT")
 
 
-def launch_failure(made: RunFolder) -> None:
+def launch_failure(made: MadeFolder) -> None:
     made.slurm(made.job(due=7000.0), start=7000.1, end=7000.1, state="FAILED")
 
 
-def failure(made: RunFolder) -> None:
+def failure(made: MadeFolder) -> None:
     number = made.job(due=7000.0, runtime=100.0)
     made.record(number, 7000.2, 7020.0, completed=False)
     made.slurm(number, start=7000.1, end=7020.1, state="FAILED")
 
 
-def node_failure(made: RunFolder) -> None:
+def node_failure(made: MadeFolder) -> None:
     made.slurm(made.job(due=7000.0, runtime=100.0), start=7000.1, end=7020.1, state="NODE_FAIL")
 
 
-def stray_cancel(made: RunFolder) -> None:
+def stray_cancel(made: MadeFolder) -> None:
     made.slurm(made.job(due=7000.0), start=7000.1, end=7000.1, state="CANCELLED", ran=False)
 
 
@@ -183,7 +185,7 @@ def test_what_the_workload_asks_for_is_valid(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shrink", [0.3, 1 / 3, 7.0, 33.3, 100.0])
 def test_run_time_that_is_the_limit_is_not_below_it(tmp_path: Path, shrink: float) -> None:
     """Under OVERRUN=kill, whatever the last digits of the shrunk run time are."""
-    made = RunFolder(tmp_path, shrink=shrink)
+    made = MadeFolder(tmp_path, shrink=shrink)
     for job, minutes in enumerate((1, 3, 7)):
         number = made.job(due=1000.0 * job, runtime=60.0 * minutes, limit_minutes=minutes)
         made.slurm(number, start=1000.0 * job + 0.1, end=1000.0 * job + 60.0 * minutes + 20, state="TIMEOUT")
@@ -199,7 +201,9 @@ def test_complaints_of_the_daemons(tmp_path: Path) -> None:
     assert reasons(run, FINISHED | {"messages": told}, messages_share=0.1) == []
 
     (tmp_path / "complaints.json").write_text(json.dumps({"head": "h1", "counts": {"h1": {"munge": 9}, "c1": {"munge": 2}}}))
-    of_hosts = judge(run, samples(), pl.DataFrame(), {"messages": {"munge": 1}}, LAYOUT, complaints=read_complaints(tmp_path))
+    of_hosts = judge(
+        beside(samples(), pl.DataFrame(), {"messages": {"munge": 1}}, complaints=RunFolder(tmp_path).complaints), run, LAYOUT
+    )
     assert of_hosts["messages"] == {"munge": 3}
 
 
@@ -208,7 +212,7 @@ KILLED |= {"out_of_memory": False, "words": ""}
 
 
 def slow_run(folder: Path) -> Collected:
-    made = RunFolder(folder, 2.0)
+    made = MadeFolder(folder, 2.0)
     for job in range(20):
         made.played(made.job(due=50.0 * job, runtime=100.0, lag=20.0), start=50.0 * job + 20.1, launch=0.03)
     return made.collect()
@@ -216,7 +220,7 @@ def slow_run(folder: Path) -> Collected:
 
 def judged(run: Collected, *events: dict[str, Any], **more: list[dict[str, Any]]) -> dict[str, Any]:
     told = {"head": "h", "counts": {}, "events": {"h": list(events), **more}}
-    return judge(run, samples(), pl.DataFrame(), FINISHED, LAYOUT, complaints=told)
+    return judge(beside(samples(), pl.DataFrame(), FINISHED, complaints=told), run, LAYOUT)
 
 
 def test_the_end_of_a_daemon_is_named_before_its_effects(tmp_path: Path) -> None:
@@ -253,11 +257,11 @@ def test_the_end_of_a_daemon_that_disturbed_nothing_is_no_reason(tmp_path: Path)
 
 def test_nodes_that_did_not_respond(tmp_path: Path) -> None:
     run = good_run(tmp_path).collect()
-    found = judge(run, samples(3), pl.DataFrame(), FINISHED, LAYOUT)
+    found = judge(beside(samples(3), pl.DataFrame(), FINISHED), run, LAYOUT)
     assert found["nodes_not_responding"] == 3
     assert found["reasons"] == ["3 nodes did not respond at some time of the run; allowed: 0"]
-    assert judge(run, samples(3), pl.DataFrame(), FINISHED, LAYOUT, Thresholds.of({"nodes_not_responding": 3}))["valid"]
-    assert judge(run, pl.DataFrame(), pl.DataFrame(), FINISHED, LAYOUT)["reasons"] == [
+    assert judge(beside(samples(3), pl.DataFrame(), FINISHED), run, LAYOUT, Thresholds.of({"nodes_not_responding": 3}))["valid"]
+    assert judge(beside(pl.DataFrame(), pl.DataFrame(), FINISHED), run, LAYOUT)["reasons"] == [
         "no sample of the nodes in samples.csv: whether all of them responded is not known"
     ]
 
@@ -283,7 +287,7 @@ def test_replay_that_did_not_finish_or_met_failed_launches(tmp_path: Path) -> No
 )
 def test_submit_lag_is_measured_by_the_waits(tmp_path: Path, lags: list[float], names: list[str]) -> None:
     """The mean wait is 100 s, and 200 s are the waits' 99th percentile. Half of the jobs are accepted late, which delays none."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     for pair in range(10):
         due = 600.0 * pair
         made.played(made.job(due=due, runtime=199.0, lag=0.01), start=due + 0.02)
@@ -304,10 +308,10 @@ def test_submit_lag_is_measured_by_the_waits(tmp_path: Path, lags: list[float], 
 )
 def test_a_late_submission_may_have_waited_for_a_long_cycle(tmp_path: Path, speed: float, cycle: float, is_named: bool) -> None:
     """All jobs start within 1 s, so a lag of 10.6 s is too long."""
-    made = RunFolder(tmp_path, speed)
+    made = MadeFolder(tmp_path, speed)
     for due in range(0, 1000, 50):
         made.played(made.job(due=float(due), lag=10.6), start=due + 10.7)
-    found = judge(made.collect(), samples(), diagnostics([cycle * 1e6], [cycle * 1e6]), FINISHED, LAYOUT)["reasons"]
+    found = judge(beside(samples(), diagnostics([cycle * 1e6], [cycle * 1e6]), FINISHED), made.collect(), LAYOUT)["reasons"]
     words = "or lower bf_yield_interval in CONFIG: submissions wait for it, and the longest backfill cycle took 11 trace s"
     of_lag = [reason for reason in found if "submit lag" in reason]
     assert len(of_lag) == 2
@@ -315,7 +319,7 @@ def test_a_late_submission_may_have_waited_for_a_long_cycle(tmp_path: Path, spee
 
 
 def test_the_remedy_names_speed_where_there_is_one(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path, speed=20.0)
+    made = MadeFolder(tmp_path, speed=20.0)
     for job in range(20):
         made.played(made.job(due=50.0 * job, runtime=100.0), start=50.0 * job + 60.0)
     found = reasons(made.collect())
@@ -338,7 +342,7 @@ def test_the_smallest_speed_is_named_once() -> None:
 
 def test_launches_are_no_start_latency(tmp_path: Path) -> None:
     """At 500 times a launch of 0.03 s is 15 s, in which Slurm holds the processors: a stretch, not a wait."""
-    made = RunFolder(tmp_path, speed=500.0)
+    made = MadeFolder(tmp_path, speed=500.0)
     for job in range(20):
         made.played(made.job(due=5000.0 * job, runtime=2000.0), start=5000.0 * job + 8.0)
     found = verdict(made.collect())
@@ -356,7 +360,7 @@ def test_two_digits_are_never_more(value: float) -> None:
 
 
 def test_the_event_clock_is_the_first_remedy_where_it_can_be(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path, speed=500.0)
+    made = MadeFolder(tmp_path, speed=500.0)
     made.hosts = [{"name": "one"}]
     made.played(made.job(due=0.0), start=0.1)
     assert advice.remedy(made.collect(), 3.0) == "take SPEED=event, or lower SPEED to 160 or less"
@@ -380,7 +384,7 @@ def test_the_event_clock_is_the_first_remedy_where_it_can_be(tmp_path: Path) -> 
     ],
 )
 def test_remedies(tmp_path: Path, speed: float, shrink: float, too_large: float, words: str) -> None:
-    made = RunFolder(tmp_path, speed, shrink)
+    made = MadeFolder(tmp_path, speed, shrink)
     made.played(made.job(due=0.0), start=0.1)
     assert advice.remedy(made.collect(), too_large) == words
 
@@ -397,7 +401,7 @@ def test_lag_of_jobs_that_slurmctld_lost(tmp_path: Path) -> None:
 
 def test_nothing_below_slurms_own_second_is_invalid(tmp_path: Path) -> None:
     """Jobs of 2 s that wait 1 s: 5 % would be a tenth of a second. Nothing is wrong, but nothing is known."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     for job in range(20):
         number = made.job(due=50.0 * job, runtime=2.0, lag=0.9)
         made.played(number, start=50.0 * job + 0.95)
@@ -408,7 +412,7 @@ def test_nothing_below_slurms_own_second_is_invalid(tmp_path: Path) -> None:
 
 def test_start_latency_is_measured_by_the_wait(tmp_path: Path) -> None:
     """Thirty seconds are too much where nobody waits for longer, and nothing where the mean wait is an hour."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     for job in range(20):
         made.played(made.job(due=200.0 * job, runtime=2000.0), start=200.0 * job + 30.0)
     found = verdict(made.collect())
@@ -448,7 +452,7 @@ def test_stretch(tmp_path: Path) -> None:
 )
 def test_jobs_that_are_killed_at_their_limit(tmp_path: Path, beyond: float, configuration: str, invalid: bool) -> None:
     """Every second job has a limit of 600 s. Slurm may take a minute to kill it, and as long as OverTimeLimit says."""
-    made = RunFolder(tmp_path, speed=20.0)
+    made = MadeFolder(tmp_path, speed=20.0)
     (tmp_path / "scontrol.txt").write_text(configuration)
     for pair in range(50):
         due = 3000.0 * pair
@@ -463,7 +467,7 @@ def test_jobs_that_are_killed_at_their_limit(tmp_path: Path, beyond: float, conf
 
 
 def test_clock_that_runs_at_another_speed(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path, speed=10.0)
+    made = MadeFolder(tmp_path, speed=10.0)
     for job in range(20):
         number, late = made.job(due=50.0 * job, runtime=100.0), job * 1.0
         made.slurm(number, start=50.0 * job + late, end=50.0 * job + late + 101, submit=51.0 * job)
@@ -476,7 +480,7 @@ def test_clock_that_runs_at_another_speed(tmp_path: Path) -> None:
 
 
 def test_speed_of_a_short_run_is_only_as_sure_as_slurms_second(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     for due in (0.0, 1.4):  # Slurm prints 0 and 1, so the speed seems to be 1.4 times slower
         made.played(made.job(due=due), start=due + 0.1)
     assert not any("clock" in reason for reason in reasons(made.collect()))
@@ -519,7 +523,7 @@ def test_clocks_of_several_hosts(tmp_path: Path) -> None:
 
     def judged(*after: dict[str, Any]) -> dict[str, Any]:
         offsets = {"before": [clock("c1", 0.001, 0.0002), clock("c2", None, None)], "after": list(after)}
-        return judge(run, samples(), pl.DataFrame(), FINISHED, LAYOUT, clock_offsets=offsets)
+        return judge(beside(samples(), pl.DataFrame(), FINISHED, clock_offsets=offsets), run, LAYOUT)
 
     assert judged()["clock_offset_max"] == pytest.approx(0.08)
     assert judged(clock("c1", 0.0001, 0.5))["clock_offset_max"] == pytest.approx(0.08)
@@ -532,7 +536,7 @@ def test_clocks_of_several_hosts(tmp_path: Path) -> None:
     ]
     assert (verdict(run)["clock_offset_max"], verdict(run)["verdict"]) == (None, "valid")
     unknown = {"before": [clock("c2", None, None)], "after": []}
-    found = judge(run, samples(), pl.DataFrame(), FINISHED, LAYOUT, clock_offsets=unknown)
+    found = judge(beside(samples(), pl.DataFrame(), FINISHED, clock_offsets=unknown), run, LAYOUT)
     assert found["reasons"] == ["the hosts' clocks could not be compared: have them keep time by NTP, and repeat the run"]
 
 
@@ -595,13 +599,13 @@ def test_the_replays_own_cancellations_after_a_restart_are_no_reason(tmp_path: P
 def test_saturated_samples(tmp_path: Path) -> None:
     run = good_run(tmp_path).collect()
     busy = pl.DataFrame({"nodes_not_responding": [0.0] * 4, "cpu_busy": [0.1, 0.96, 0.95, None]})
-    found = judge(run, busy, pl.DataFrame(), FINISHED, LAYOUT)
+    found = judge(beside(busy, pl.DataFrame(), FINISHED), run, LAYOUT)
     assert (found["host_cpu"], found["host_cpu_saturated"]) == (pytest.approx(0.67), pytest.approx(1 / 3, abs=1e-5))
-    assert judge(run, busy, pl.DataFrame(), FINISHED, LAYOUT, Thresholds(host_cpu_full=0.97))["host_cpu_saturated"] == 0
+    assert judge(beside(busy, pl.DataFrame(), FINISHED), run, LAYOUT, Thresholds(host_cpu_full=0.97))["host_cpu_saturated"] == 0
 
 
 def test_bounds_are_told_in_trace_seconds(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path, speed=500.0, shrink=50.0)
+    made = MadeFolder(tmp_path, speed=500.0, shrink=50.0)
     for job in range(4):
         made.played(made.job(due=10000.0 * job, runtime=5000.0), start=10000.0 * job + 1000.0)
     found = verdict(made.collect())["bounds"]
@@ -626,24 +630,25 @@ def test_bounds_are_told_in_trace_seconds(tmp_path: Path) -> None:
     ],
 )
 def test_a_cycle_may_take_as_long_as_the_pause_in_force(configuration: str, seconds: float) -> None:
-    assert Thresholds.in_force({}, configuration).backfill_cycle_seconds == seconds
-    assert Thresholds.in_force({"backfill_cycle_seconds": 7}, configuration).backfill_cycle_seconds == 7
+    scheduling = Slurm.records.scheduling(configuration)
+    assert Thresholds.in_force({}, scheduling).backfill_cycle_seconds == seconds
+    assert Thresholds.in_force({"backfill_cycle_seconds": 7}, scheduling).backfill_cycle_seconds == 7
 
 
 def test_backfill_cycle_is_of_this_run_and_in_trace_seconds(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path, shrink=50.0)
+    made = MadeFolder(tmp_path, shrink=50.0)
     for due in (0.0, 50.0):
         made.played(made.job(due=due), start=due + 0.1)
     run = made.collect()
 
     def cycle(*columns: list[float]) -> float | None:
-        found: float | None = judge(run, samples(), diagnostics(*columns), FINISHED, LAYOUT)["backfill_cycle_max"]
+        found: float | None = judge(beside(samples(), diagnostics(*columns), FINISHED), run, LAYOUT)["backfill_cycle_max"]
         return found
 
     # The largest value that the first sample found may be of an earlier run.
     assert cycle([1e6, 2e6, 1e6], [50e6, 50e6, 50e6]) == 4.0
     assert cycle([1e6, 2e6, 1e6], [3e6, 3e6, 4e6]) == 8.0
-    slow = judge(run, samples(busy=0.97), diagnostics([31e6], [31e6]), FINISHED, LAYOUT)
+    slow = judge(beside(samples(busy=0.97), diagnostics([31e6], [31e6]), FINISHED), run, LAYOUT)
     assert slow["reasons"] == [
         "mean backfill cycle is 62 trace s, over 60 s (30 s of Slurm's time): "
         "raise SHRINK (the host's processors were busy to 97%, and saturated in 100% of the samples)"
@@ -662,7 +667,7 @@ def test_thresholds_that_do_not_exist_are_wrong_use() -> None:
 
 
 def test_latency_counts_jobs_that_the_idle_machine_could_start(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     # Of 64 processors: the first two fill the machine, the third and fourth wait, the fifth finds room again.
     for due, start, runtime, processors in (
         (0.0, 1.0, 100.0, 40), (0.5, 2.0, 100.0, 24), (50.0, 101.1, 10.0, 64), (60.0, 111.3, 10.0, 4), (200.0, 203.0, 10.0, 64),
@@ -673,14 +678,14 @@ def test_latency_counts_jobs_that_the_idle_machine_could_start(tmp_path: Path) -
 
 def test_latency_shows_where_launches_are_slower_than_submissions(tmp_path: Path) -> None:
     """The queue is never empty here, but it is the launches that hold it up."""
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     for job in range(8):
         made.played(made.job(due=1.0 * job, processors=1, lag=0.0), start=1.0 * job + 20.0, launch=0.0)
     assert start_latencies(made.collect(), LAYOUT).to_list() == pytest.approx([20.0] * 8, abs=1e-5)
 
 
 def test_latency_counts_whole_nodes_and_suspended_jobs(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     # One processor, but three of the four nodes; then two whole nodes have to wait.
     made.played(made.job(due=0.0, processors=1, nodes=3, runtime=100.0, lag=0.0), start=1.0, launch=0.0)
     made.played(made.job(due=5.0, processors=1, nodes=2, lag=0.0), start=101.5, launch=0.0)
@@ -694,7 +699,7 @@ def test_latency_counts_whole_nodes_and_suspended_jobs(tmp_path: Path) -> None:
 
 
 def test_latency_is_not_that_of_jobs_that_waited_for_others(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     made.played(made.job(due=0.0, processors=1, runtime=100.0, lag=0.0), start=1.0, launch=0.0)
     made.played(made.job(due=5.0, processors=1, lag=0.0, dependency="afterany:1"), start=101.0, launch=0.0)
     made.played(made.job(due=6.0, processors=1, lag=0.0, memory=900), start=7.5, launch=0.0)

@@ -6,20 +6,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from run_folders import RunFolder
+from run_folders import MadeFolder
 
-from mirage.records.run_results import results
+from mirage.records.run_folder import RunFolder
+from mirage.verdict.run_results import results
 
 
 def metrics_of(folder: Path, *jobs: dict[str, Any]) -> dict[str, Any]:
     """metrics.json of a run of jobs of 300 s on 4 processors, with these values of workload.csv."""
-    made = RunFolder(folder)
+    made = MadeFolder(folder)
     for place, values in enumerate(jobs):
         made.played(made.job(due=20.0 * place, runtime=300.0, **values), 20.0 * place + 5)
     made.write()
     (folder / "samples.csv").write_text("real,virtual,nodes_not_responding,cpu_busy\n1.5,3,0,0.25\n")
     (folder / "result.json").write_text(json.dumps({"ended": len(jobs), "messages": {}, "released": 0}))
-    return json.loads(results(folder, 64, 4, 10.0, {}).files["metrics.json"])  # type: ignore[no-any-return]
+    return json.loads(results(RunFolder(folder), 64, 4, 10.0, {}).files["metrics.json"])  # type: ignore[no-any-return]
 
 
 def test_metrics_have_the_requests_that_are_not_played(tmp_path: Path) -> None:

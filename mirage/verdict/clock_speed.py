@@ -6,7 +6,7 @@ import polars as pl
 from polars import col
 
 from mirage.records.collect import Collected
-from mirage.records.thresholds import Thresholds
+from mirage.verdict.thresholds import Thresholds
 
 MOST_UNCERTAIN = 0.05
 """Relative uncertainty above which the speed counts as not measured."""

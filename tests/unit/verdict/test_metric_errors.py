@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from run_folders import ORIGIN, RunFolder
+from run_folders import ORIGIN, MadeFolder
 from simulated_runs import jobs_of
 
 from mirage.metrics import metrics
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.registry import METRICS
-from mirage.records import dispatch_gaps, metric_errors, run_results
+from mirage.records.run_folder import RunFolder
 from mirage.statistics import sampling_error
+from mirage.verdict import dispatch_gaps, metric_errors, run_results
 from slurm_mirage.rm.slurm.records import backfills, batch_delay
 
 PROCESSORS, NODES = 8, 4
@@ -25,10 +26,10 @@ def near(value: float) -> object:
     return pytest.approx(value, abs=1e-3)
 
 
-def queue_of(folder: Path, *, jobs: int = 30, launch: float = 0.03, lag: float = 0.01) -> RunFolder:
+def queue_of(folder: Path, *, jobs: int = 30, launch: float = 0.03, lag: float = 0.01) -> MadeFolder:
     """A run at SPEED=100: all jobs take half of the machine, two at a time, in order."""
     folder.mkdir(exist_ok=True)
-    made = RunFolder(folder, speed=100.0)
+    made = MadeFolder(folder, speed=100.0)
     free = [0.0, 0.0]
     for number in range(jobs):
         made.job(due=40.0 * number, runtime=100.0, processors=4, lag=lag)
@@ -39,11 +40,11 @@ def queue_of(folder: Path, *, jobs: int = 30, launch: float = 0.03, lag: float =
 
 
 def members(folder: Path) -> dict[str, Any]:
-    return run_results.results(folder, PROCESSORS, NODES, 10.0, {}).metrics
+    return run_results.results(RunFolder(folder), PROCESSORS, NODES, 10.0, {}).metrics
 
 
 def test_the_delays_are_those_of_the_records(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path, speed=100.0)
+    made = MadeFolder(tmp_path, speed=100.0)
     made.played(made.job(due=0.0, runtime=50.0, lag=0.1), start=12.0)
     cancelled = made.job(due=20.0, cancel_after=60.0, runtime=500.0)
     made.slurm(cancelled, start=80.0, end=80.0, state="CANCELLED", ran=False)
@@ -86,7 +87,7 @@ def test_every_metric_has_its_errors_or_a_reason(tmp_path: Path) -> None:
 
 def test_classes_of_jobs_have_their_own_errors(tmp_path: Path) -> None:
     """One job at a time, of 10 s and of 1,000 s in turn: a launch that is 2 s too long is much in the slowdown of the first."""
-    made = RunFolder(tmp_path, speed=100.0)
+    made = MadeFolder(tmp_path, speed=100.0)
     free = 0.0
     for number in range(40):
         runtime = 1000.0 if number % 2 else 10.0
@@ -134,12 +135,12 @@ def test_without_measured_completions_the_budget_is_not_known(tmp_path: Path, kn
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     folder = queue_of(tmp_path).write()
-    first, again = (run_results.results(folder, PROCESSORS, NODES, 10.0, {}).files for _ in range(2))
+    first, again = (run_results.results(RunFolder(folder), PROCESSORS, NODES, 10.0, {}).files for _ in range(2))
     assert first["metrics.json"] == again["metrics.json"]
 
 
 def test_a_run_without_a_measured_job_has_no_errors(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
+    made = MadeFolder(tmp_path)
     made.slurm(made.job(due=0.0, cancel_after=30.0), start=30.0, end=30.0, state="CANCELLED", ran=False)
     found = members(made.write())
     assert {part for errors in found["errors"].values() for part in errors.values()} == {None}

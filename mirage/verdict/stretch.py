@@ -15,7 +15,7 @@ from polars import col
 
 from mirage.metrics.classes import ALL, RUNTIMES, sizes
 from mirage.records.collect import Collected
-from mirage.records.resolution import Resolution, relative
+from mirage.verdict.resolution import Resolution, relative
 
 FEWEST = 20
 """Jobs of a class whose median is judged."""

@@ -1,0 +1,49 @@
+"""Names of the files in the folder of a run, a sweep or a comparison. Those of the manager's records are in `rm.api.Records`."""
+
+from __future__ import annotations
+
+# ---- written before and after a run ----
+
+EXPERIMENT_FILE = "experiment.json"
+STATUS_FILE = "status.json"
+CALIBRATION_FILE = "calibration.json"
+ANSIBLE_LOG_FILE = "ansible.log"
+WORKLOAD_FILE = "workload.csv"
+WORKLOAD_SWF_FILE = "workload.swf"
+PLAN_FILE = "plan.csv"
+COMPARISON_FILE = "comparison.json"
+SWEEP_FILE = "sweep.csv"
+
+# ---- collected from the hosts ----
+
+RUN_FILE = "run.json"
+JOURNAL_FILE = "journal.jsonl"
+DETAILS_FILE = "suspended.jsonl"
+QUEUE_FILE = "queue.json"
+SIGSLEEP_FILE = "sigsleep.log"
+SIGSLEEP_FILES = "sigsleep*.log"
+"""Pattern of the jobs' own records, which runs of an earlier release have in a file for each host."""
+SAMPLES_FILE = "samples.csv"
+RESULT_FILE = "result.json"
+PROGRESS_FILE = "progress.json"
+OFFSETS_FILE = "clock_offsets.json"
+COMPLAINTS_FILE = "complaints.json"
+BROKER_FILE = "resizes.jsonl"
+"""The broker's journal: a line for each answer. All runs of an instance write to it."""
+SAVES_FILE = "fillers.bin"
+
+# ---- computed ----
+
+METRICS_FILE = "metrics.json"
+JOBS_FILE = "jobs.csv"
+SUSPENSIONS_FILE = "suspensions.csv"
+SCHEDULE_FILE = "schedule.swf"
+EXECUTIONS_FILE = "executions.csv"
+"""There if a job had more than one execution."""
+ALLOCATIONS_FILE = "allocations.csv"
+"""There if jobs could change their size, as is the next one."""
+RESIZES_FILE = "resizes.csv"
+FILLERS_FILE = "fillers.csv"
+"""There if the run had fillers."""
+RECORDED_FILE = "recorded.csv"
+"""What the log records of the run's jobs (docs/report.md)."""

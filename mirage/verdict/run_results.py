@@ -1,0 +1,96 @@
+"""Computes a run's tables (jobs.csv and those beside it), schedule.swf and metrics.json from its records.
+
+The same records give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from mirage.metrics import metrics
+from mirage.metrics.censored_waits import censoring_reasons
+from mirage.metrics.immediate_start import OF_RUNS
+from mirage.metrics.measured_jobs import Cut, Population
+from mirage.records import run_files
+from mirage.records.allocations import read_allocations
+from mirage.records.collect import Collected, collect
+from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE
+from mirage.records.run_folder import RunFolder
+from mirage.verdict import dispatch_gaps, filler_figures, metric_errors, validity
+from mirage.verdict.thresholds import Thresholds
+from mirage.workloads import not_played
+from slurm_mirage.base.errors import WrongUse
+
+
+@dataclass(frozen=True)
+class Results:
+    """files: content by name; metrics: content of metrics.json; disagreements: number of them between the two records, by kind."""
+
+    files: dict[str, bytes]
+    metrics: dict[str, Any]
+    disagreements: dict[str, int]
+
+
+def results(
+    run: RunFolder, processors: int, nodes: int, tau: float, thresholds: Mapping[str, Any], cuts: tuple[Cut, Cut] = ("0", "0")
+) -> Results:
+    """Results of the run whose records are in the folder; nothing is written.
+
+    cuts: what is cut off the schedule's beginning and end before it is measured. Cuts that leave nothing to measure do not fail the
+    run: the whole schedule is measured, and the run is inconclusive.
+
+    The metrics are those of the rounded values of jobs.csv and the tables beside it, so that they can be computed again from these
+    files to the last digit.
+    Raises WrongUse for records that are not those of a run.
+    """
+    bounds = Thresholds.in_force(thresholds, run.scheduling)
+    workload, collected = run.workload, collect(run)
+    jobs = run_files.rounded(collected.jobs)
+    changes: dict[str, Any] = {
+        "suspensions": run_files.rounded(collected.suspensions),
+        "executions": run_files.rounded(collected.executions),
+        "allocations": _allocations(run, collected, jobs),
+    }
+    filled = None if collected.fillers is None else run_files.rounded(collected.fillers.executions)
+    whole: dict[str, Any] = {"immediate_below": OF_RUNS, "fillers": filled, **changes}
+    settings: dict[str, Any] = {"warmup_cut": cuts[0], "cooldown_cut": cuts[1], **whole}
+    uncut = ""
+    try:
+        found = metrics.compute(jobs, processors, nodes, tau, **settings)
+    except WrongUse as error:
+        if not error.parameter.endswith("_cut"):
+            raise
+        uncut, cuts = f"{error.message}; the whole schedule is measured", ("0", "0")
+        found = metrics.compute(jobs, processors, nodes, tau, **whole)
+    if collected.malleable:
+        found["resizes"] = collected.broker
+    if "not_played" in workload.columns:  # not in a folder of an earlier release
+        found["not_played"] = not_played.counts(workload)
+    layout, interval = run.machine(processors, nodes), bounds.backfill_cycle_seconds * collected.time.second
+    gaps = dispatch_gaps.dispatch_gaps(collected, layout, run.scheduling, interval)
+    judged = validity.judge(run, collected, layout, bounds, immediate_below=OF_RUNS, gaps=gaps)
+    found["validity"] = {**judged, "thresholds": dict(thresholds)}
+    found["validity"]["inconclusive_metrics"] |= censoring_reasons(found)
+    if uncut:
+        validity.add_unsure(found["validity"], uncut)
+    population = Population.of(jobs, processors, nodes, *cuts, **changes)
+    if collected.fillers is not None:
+        found["fillers"] = filler_figures.summary(collected.fillers, found, population, changes["suspensions"], collected.time)
+    found |= metric_errors.errors(collected, jobs, population, found, gaps, run.scheduling, backfill_interval=interval)
+    validity.judge_errors(found, bounds, collected)
+    files = run_files.render(collected, processors, nodes)
+    files[METRICS_FILE] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
+    kinds = collected.disagreements["kind"].value_counts(sort=True, name="count").rows()
+    return Results(files, found, dict(kinds))
+
+
+def _allocations(run: RunFolder, collected: Collected, jobs: pl.DataFrame) -> pl.DataFrame | None:
+    """Changes of size: those of malleable jobs; of a run without any those in allocations.csv, where it exists."""
+    if collected.malleable:
+        return run_files.rounded(collected.allocations)
+    return read_allocations(run.path / ALLOCATIONS_FILE, jobs, "run") if run.has(ALLOCATIONS_FILE) else None
