@@ -14,7 +14,7 @@ from typing import Any
 from mirage.experiment import report, runs, sweep
 from mirage.experiment.campaign import computed, members_of
 from mirage.experiment.endings import Ending
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.records.shapes import COMPARISON_JSON, EXPERIMENT_JSON, METRICS_JSON
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -26,12 +26,12 @@ _EQUAL = 1e-6
 _SHOWN = 3
 
 
-def check(values: Mapping[str, Value], screen: Screen) -> Ending:
+def check(knobs: Knobs, screen: Screen) -> Ending:
     """Compute all files again. The command fails if one differs, except for pages of a run that another version of the code made.
 
     The numbers of such a page are those of the other files, which were compared; its words and pictures are of its version.
     """
-    folder, version = report.folder_of(values), runs.git_version()
+    folder, version = report.folder_of(knobs.output.run), runs.git_version()
     count, different = 0, []
     for path, differences in _files(folder, version):
         count += 1

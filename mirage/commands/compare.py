@@ -36,12 +36,12 @@ from mirage.experiment.comparison_runs import ATTEMPTS, LONGEST_NAME, Part, endi
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lanes import Lane
-from mirage.experiment.prepare import Prepared, Source, number_of, source, whole_of
+from mirage.experiment.prepare import Prepared, Source, source
 from mirage.experiment.remarks import remarks
 from mirage.experiment.run_length import STANDING
 from mirage.experiment.variables import replay_variables
-from mirage.knobs.managers import values_of
-from mirage.knobs.parse import AUTO, Value
+from mirage.knobs.knobs import ClusterKnobs, Knobs, text_of
+from mirage.knobs.parse import AUTO, Speed
 from mirage.knobs.resolve import user_message
 from mirage.records.shapes import EXPERIMENT_JSON
 from mirage.terminal.campaign_screen import RunScreen
@@ -55,36 +55,36 @@ REPLICAS = 3  # of each configuration, unless they would take longer than `WITHI
 WITHIN = 3600.0  # real seconds
 
 
-def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
+def compare(knobs: Knobs, screen: Screen) -> Ending:
     """Check everything, run what is not finished, and compare.
 
     Without CONFIGS the finished campaign RUN is compared again, from the records of its runs.
     """
     knobs, arms = _of_fillers(knobs)
     managers.check(knobs, several=True)
-    if not (knobs["CONFIGS"] or arms or len(values_of(knobs)) > 1):
+    if not (knobs.campaign.configs or arms or len(knobs.scheduler.managers) > 1):
         return _again(knobs, screen)
     malleability.check(knobs)
     for arm in (arms or {"": {}}).values():
         for name in comparison_arms.names_of(knobs):
-            fillers.check(knobs | {"CONFIG": name} | arm)
+            fillers.check(knobs.with_values({"CONFIG": name, **arm}))
     comparison_arms.check_speed(knobs)
     return Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms).run(screen)
 
 
-def _of_fillers(knobs: dict[str, Value]) -> tuple[dict[str, Value], Arms | None]:
+def _of_fillers(knobs: Knobs) -> tuple[Knobs, Arms | None]:
     """The knobs of the campaign, and what is compared where FILLER has several values: these, with one configuration. Else None."""
-    values = fillers.values_of(knobs)
+    values = knobs.fillers.variants
     if len(values) == 1:
         return knobs, None
-    if knobs["CONFIGS"]:
-        raise WrongUse("CONFIGS is compared already; it may be one of no, slots and planned", "filler", knobs["FILLER"])
-    return knobs | {"FILLER": values[0]}, {value: {"FILLER": value} for value in values}
+    if knobs.campaign.configs:
+        raise WrongUse("CONFIGS is compared already; it may be one of no, slots and planned", "filler", knobs.fillers.variant)
+    return knobs.with_values({"FILLER": values[0]}), {value: {"FILLER": value} for value in values}
 
 
-def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
-    folder = runs.RESULTS / str(knobs["RUN"])
-    content = read_json(folder / "experiment.json", EXPERIMENT_JSON) if knobs["RUN"] else None
+def _again(knobs: Knobs, screen: Screen) -> Ending:
+    folder = runs.RESULTS / (knobs.output.run or "")
+    content = read_json(folder / "experiment.json", EXPERIMENT_JSON) if knobs.output.run else None
     if content is None or "comparison" not in content:
         raise WrongUse(
             "nothing is given; it may be two names or more of files in configs/, without .yml: fifo backfill", parameter="configs"
@@ -95,7 +95,7 @@ def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
         raise WrongUse(
             f"results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with", parameter="configs"
         )
-    return conclude(folder, members, int(content["inputs"]["SEED"]), screen, number_of(knobs["MARGIN"]))
+    return conclude(folder, members, int(content["inputs"]["SEED"]), screen, float(knobs.campaign.margin))
 
 
 def _estimate(prepared: Prepared) -> float | None:
@@ -104,11 +104,11 @@ def _estimate(prepared: Prepared) -> float | None:
     return None if length is None else length.replay + STANDING
 
 
-def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) -> int:
+def _replicas(run: str | None, prepared: Prepared, configurations: int) -> int:
     """Replicas of each configuration if REPLICAS is not given: those of the campaign if it has begun; otherwise as many as take an
-    hour, at least one and at most `REPLICAS`, which it is also while the speed is not known.
+    hour, at least one and at most `REPLICAS`, which it is also while the speed is not known. run: RUN
     """
-    begun = read_json(runs.RESULTS / str(knobs["RUN"]) / "experiment.json", EXPERIMENT_JSON) if knobs["RUN"] else None
+    begun = read_json(runs.RESULTS / run / "experiment.json", EXPERIMENT_JSON) if run else None
     if begun is not None and "REPLICAS" in begun.get("inputs", {}):
         return int(begun["inputs"]["REPLICAS"])
     one = _estimate(prepared)
@@ -119,7 +119,7 @@ def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) 
 class Campaign:
     """The requested comparison, checked as far as possible without a cluster."""
 
-    knobs: dict[str, Value]
+    knobs: Knobs
     inventory: Path
     source: Source
     arms: Arms
@@ -128,54 +128,57 @@ class Campaign:
     inputs: dict[str, str]
     folder: Path
     parts: list[Part]
+    # Of each configuration.
+    replicas: int
     # Whether REPLICAS was not given.
     is_default: bool = False
 
     @classmethod
-    def of(cls, knobs: dict[str, Value], speed: Value = None, arms: Arms | None = None) -> Campaign:
+    def of(cls, knobs: Knobs, speed: Speed | None = None, arms: Arms | None = None) -> Campaign:
         """Check the knobs and prepare the workload.
 
         speed: as it is played (clock_choice.py), by default SPEED. arms: by default the configurations of CONFIGS.
         Raises WrongUse.
         """
         names = comparison_arms.names_of(knobs)
-        inventory, shrinks = preflight.inventory(knobs), knobs["SHRINK"]
-        assert isinstance(shrinks, tuple)
+        inventory, shrinks = preflight.inventory(knobs.cluster), knobs.jobs.shrinks
         if len(shrinks) > 1:
             raise WrongUse("a sweep is not possible here; it may be a percentage", parameter="shrink")
         try:
             arms = arms or comparison_arms.of_configurations(knobs)
-            paths = {name: preflight.config(knobs | {"CONFIG": name}) for name in names}
+            paths = {name: preflight.config(replace(knobs.scheduler, config=name)) for name in names}
         except WrongUse as error:
             raise WrongUse(error.message, "configs" if error.parameter == "config" else error.parameter, error.value) from None
-        origin = source(knobs)
-        own = {"CONFIG": names[0], "RM": values_of(knobs)[0]}
-        first = {name: arms[next(iter(arms))].get(name, value) for name, value in own.items()}
-        base = Prepared.make(knobs | first | {"SPEED": speed or knobs["SPEED"]}, origin.trace, shrinks[0])
+        origin = source(knobs.workload, knobs.nodes.machine)
+        first = {"CONFIG": names[0], "RM": knobs.scheduler.managers[0], **next(iter(arms.values()))}
+        played = knobs.with_values({name: first[name] for name in ("CONFIG", "RM")}).at_speed(speed or knobs.clock.speed)
+        base = Prepared.make(played, origin.trace, shrinks[0])
         prepared = {
-            label: replace(base, knobs=base.knobs | arm)
+            label: replace(base, knobs=played.with_values(arm))
             if set(arm) <= {"CONFIG", "RM"}
-            else Prepared.make(base.knobs | arm, origin.trace, shrinks[0])
+            else Prepared.make(played.with_values(arm), origin.trace, shrinks[0])
             for label, arm in arms.items()
         }
-        is_default = knobs["REPLICAS"] is None
-        knobs = knobs | {"REPLICAS": knobs["REPLICAS"] or _replicas(knobs, base, len(arms))}
-        inputs = {"CONFIGS": " ".join(names), "REPLICAS": str(knobs["REPLICAS"])}
+        is_default = knobs.campaign.replicas is None
+        replicas = knobs.campaign.replicas or _replicas(knobs.output.run, base, len(arms))
+        knobs = replace(knobs, campaign=replace(knobs.campaign, replicas=replicas))
+        inputs = {"CONFIGS": " ".join(names), "REPLICAS": str(replicas)}
         for name, path in paths.items():
             common = runs.inputs(knobs, origin.trace.sha256, path)
             inputs[f"{name} content"] = common.pop("CONFIG content")
             inputs |= {key: value for key, value in common.items() if key != "CONFIG"}
         for label, arm in arms.items():
-            inputs |= {f"{label} {name}": runs.text_of(value) for name, value in arm.items() if name != "CONFIG"}
-        folder = runs.RESULTS / runs.name_for(knobs, inputs, datetime.now())
-        configs = {label: str(one.knobs["CONFIG"]) for label, one in prepared.items()}
-        return cls(knobs, inventory, origin, arms, prepared, inputs, folder, cls._parts(knobs, configs, folder), is_default)
+            inputs |= {f"{label} {name}": text_of(value) for name, value in arm.items() if name != "CONFIG"}
+        folder = runs.RESULTS / runs.name_for(knobs.output.run, knobs.workload.trace, inputs, datetime.now())
+        configs = {label: one.knobs.scheduler.config for label, one in prepared.items()}
+        parts = cls._parts(knobs.workload.seed, replicas, configs, folder)
+        return cls(knobs, inventory, origin, arms, prepared, inputs, folder, parts, replicas, is_default)
 
     @staticmethod
-    def _parts(knobs: dict[str, Value], configs: Mapping[str, str], folder: Path) -> list[Part]:
+    def _parts(seed: int, replicas: int, configs: Mapping[str, str], folder: Path) -> list[Part]:
         """The runs: one replica of each configuration, then the next replicas. configs: names of configurations by label."""
-        seed, parts = whole_of(knobs["SEED"]), []
-        for replica in range(1, whole_of(knobs["REPLICAS"]) + 1):
+        parts = []
+        for replica in range(1, replicas + 1):
             for label, name in configs.items():
                 member = Member(label, replica, f"{label}-{replica}")
                 on_head = f"{folder.name}.{member.folder}"
@@ -197,8 +200,8 @@ class Campaign:
             # An earlier release played them in the order of CONFIGS.
             names = begun.get("order", [part.folder.name for part in self.parts])
             return sorted(self.parts, key=lambda part: names.index(part.folder.name))
-        seed = whole_of(self.knobs["SEED"])
-        rounds = [[part for part in self.parts if part.member.replica == 1 + k] for k in range(whole_of(self.knobs["REPLICAS"]))]
+        seed = self.knobs.workload.seed
+        rounds = [[part for part in self.parts if part.member.replica == 1 + k] for k in range(self.replicas)]
         for number, of_round in enumerate(rounds, 1):
             random.Random(f"order {seed} {number}").shuffle(of_round)
         return [part for of_round in rounds for part in of_round]
@@ -208,16 +211,17 @@ class Campaign:
     def run(self, screen: Screen) -> Ending:
         """Run what is not finished, compare, and write status.json."""
         if runs.earlier(self.folder, self.inputs) is None:
-            preflight.privileges(self.knobs)
+            preflight.privileges(self.knobs.cluster)
             own = [*(part.name() for part in self.parts), runs.calibration_of(self.folder.name)]
-            with InstanceUse(self.knobs, self.folder.name, own, [self.folder], screen, first_run_host(self.knobs)) as use:
+            cluster = self.knobs.cluster
+            with InstanceUse(cluster, self.folder.name, own, [self.folder], screen, first_run_host(cluster)) as use:
                 # Another make may have finished it while this one waited.
                 if runs.earlier(self.folder, self.inputs) is None and (ending := self._run_rest(use, screen)) is not None:
                     return ending
         else:
             screen.say(f"results/{self.folder.name} is finished: nothing is run again")
         members = [part.member for part in self.parts]
-        return conclude(self.folder, members, whole_of(self.knobs["SEED"]), screen, number_of(self.knobs["MARGIN"]))
+        return conclude(self.folder, members, self.knobs.workload.seed, screen, float(self.knobs.campaign.margin))
 
     def _run_rest(self, use: InstanceUse, screen: Screen) -> Ending | None:
         """Run what is not finished. Returns the ending of a run that did not finish, or None."""
@@ -235,14 +239,14 @@ class Campaign:
 
     def _check(self) -> None:
         """Checks before anything is written."""
-        knobs = self.knobs
-        at_work = preflight.running(knobs)
+        knobs, cluster = self.knobs, self.knobs.cluster
+        at_work = preflight.running(cluster)
         own = {self.folder.name, *(part.name() for part in self.parts)}
         preflight.nothing_disturbed(knobs, at_work if at_work in own else self.folder.name)
         preflight.has_room(knobs)
-        preflight.no_leftover(knobs, self.folder)
+        preflight.no_leftover(cluster, self.folder)
         for part in self.parts:
-            preflight.no_leftover(knobs, part.folder, part.name())
+            preflight.no_leftover(cluster, part.folder, part.name())
 
     def _description(self) -> dict[str, Any]:
         members = [vars(part.member) for part in self.parts]
@@ -264,7 +268,7 @@ class Campaign:
         for remark in remarks(base):
             screen.say(remark)
         screen.say(f"each run: {base.announcement()}")
-        left, speed = len(self._left()), base.knobs["SPEED"]
+        left, speed = len(self._left()), base.knobs.clock.speed
         done, one, count = len(self.parts) - left, _estimate(base), runs_at_once(self.knobs, speed, left)
         rounds = -(-left // count)
         length = base.length()
@@ -273,13 +277,12 @@ class Campaign:
         configurations = ", ".join(dict.fromkeys(part.member.label for part in self.parts))
         all_of_it = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
         screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{all_of_it}")
-        if (note := note_on(self.knobs, speed, count)) is not None:
+        if (note := note_on(self.knobs.cluster, speed, count)) is not None:
             screen.say(note)
-        replicas = whole_of(self.knobs["REPLICAS"])
         if self.is_default:
-            why = "as many as take an hour by this estimate" if replicas < REPLICAS else "the default"
-            screen.say(f"REPLICAS={replicas} of each, {why}; the runs of a round are in random order")
-        if replicas == 1:
+            why = "as many as take an hour by this estimate" if self.replicas < REPLICAS else "the default"
+            screen.say(f"REPLICAS={self.replicas} of each, {why}; the runs of a round are in random order")
+        if self.replicas == 1:
             screen.say("one run of each tells nothing of the noise: no difference will be significant. REPLICAS=3 or more tells it")
 
     def _give_up(self, ending: Ending) -> None:
@@ -293,12 +296,12 @@ class Campaign:
         """Run what is not finished. Returns the ending of a run that did not finish, or None."""
         try:
             speed = self._speed(use, screen)
-            prepared = {name: replace(one, knobs={**one.knobs, "SPEED": speed}) for name, one in self.prepared.items()}
+            prepared = {name: replace(one, knobs=one.knobs.at_speed(speed)) for name, one in self.prepared.items()}
             return self._play_left(prepared, speed, use, screen)
         except (WrongUse, Failed, Interrupted) as error:
-            return self._ending_of(error, self.folder.name, self.knobs)
+            return self._ending_of(error, self.folder.name, self.knobs.cluster)
 
-    def _play_left(self, prepared: Mapping[str, Prepared], speed: Value, use: InstanceUse, screen: Screen) -> Ending | None:
+    def _play_left(self, prepared: Mapping[str, Prepared], speed: Speed, use: InstanceUse, screen: Screen) -> Ending | None:
         parts, count = self.played(), len(self.parts)
         titles = {part: f"run {number} of {count}, {part.folder.name}" for number, part in enumerate(parts, 1)}
         left = self._left()
@@ -341,7 +344,7 @@ class Campaign:
             which=lambda part: titles[part],
             name=Part.name,
             folder_of=lambda part: part.folder,
-            home=lambda part: part.home(self.knobs),
+            home=lambda part: part.home(self.knobs.cluster),
             arm=lambda part: part.member.label,
             foot=lambda: f"{count - len(left)} of {count} runs finished, about {rest()} left",
         )
@@ -351,14 +354,14 @@ class Campaign:
             return unfinished[0] if unfinished else None
         raise Interrupted
 
-    def _speed(self, use: InstanceUse, screen: Screen) -> Value:
+    def _speed(self, use: InstanceUse, screen: Screen) -> Speed:
         """SPEED. For `auto` one speed is chosen for all runs, with a configuration that backfills if there is one, because its
         cycles may limit the speed."""
-        configs = {name: configuration.of(one.knobs) for name, one in self.prepared.items()}
+        configs = {name: configuration.of(one.knobs.scheduler) for name, one in self.prepared.items()}
         backfills = (name for name, config in configs.items() if config.backfills)
         prepared = self.prepared[next(backfills, next(iter(configs)))]
 
-        def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
+        def replay(run: str, speed: Speed, results: Path, more: Mapping[str, Any]) -> None:
             variables = {**replay_variables(prepared, speed, run, results), **more, **CLEAN_STATE}
             use.play("experiment", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / "ansible.log")
 
@@ -368,13 +371,13 @@ class Campaign:
         """The inputs of one run: those of the campaign, with the knobs of its arm."""
         of_arms = {f"{label} {name}" for label, arm in self.arms.items() for name in arm}
         inputs = {name: text for name, text in self.inputs.items() if name not in {"CONFIGS", "REPLICAS", *of_arms}}
-        own = {name: runs.text_of(value) for name, value in self.arms[part.member.label].items()}
+        own = {name: text_of(value) for name, value in self.arms[part.member.label].items()}
         return {"CONFIG": part.config, **inputs, **own}
 
     def _play(self, part: Part, prepared: Prepared, lane: Lane) -> Ending:
         """Start or continue one run, and write its status.json."""
         is_new = not (part.folder / "experiment.json").exists()
-        prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
+        prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs.clock.speed
         if is_new:
             what = runs.describe(prepared.knobs, self._inputs_of(part), self.source.description)
             prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift, **lane.place()}, part.name())
@@ -384,13 +387,13 @@ class Campaign:
                 lane.screen.say(
                     f"{part.folder.name} was interrupted for too long: it is played anew, attempt {part.attempt()} of {ATTEMPTS}"
                 )
-            elif not preflight.has_journal(lane.knobs, part.name()):
+            elif not preflight.has_journal(lane.cluster, part.name()):
                 lane.screen.say(f"{part.folder.name} begins again: its cluster is gone")
             runs.set_place(part.folder, lane.place())
             prepared.write_again(part.folder, part.name())
         (part.folder / "status.json").unlink(missing_ok=True)
         try:
-            manager = values_of(prepared.knobs)[0]
+            manager = prepared.knobs.scheduler.managers[0]
             lane.clear_for(manager, self.inventory, part.folder / "ansible.log")
             known = launch_costs.variables(self.folder, manager, lane.host)
             variables = {**replay_variables(prepared, speed, part.name(), part.folder), **known, **CLEAN_STATE}
@@ -398,7 +401,7 @@ class Campaign:
             launch_costs.keep(self.folder, part.folder, manager, lane.host)
             ending = ending_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:
-            ending = self._ending_of(error, part.name(), lane.knobs)
+            ending = self._ending_of(error, part.name(), lane.cluster)
         if is_new and ending.word == "wrong use":
             shutil.rmtree(part.folder)
             return ending
@@ -408,12 +411,12 @@ class Campaign:
             report.write_meanwhile(part.folder)
         return ending
 
-    def _ending_of(self, error: Exception, run: str, knobs: dict[str, Value]) -> Ending:
+    def _ending_of(self, error: Exception, run: str, cluster: ClusterKnobs) -> Ending:
         if isinstance(error, WrongUse):
             return Ending("wrong use", user_message(error))
         if isinstance(error, Failed):
             return Ending("failed", str(error))
         goes_on = f"the same command (with RUN={self.folder.name})"
-        if preflight.running(knobs) != run:
+        if preflight.running(cluster) != run:
             return Ending("failed", f"interrupted; {goes_on} goes on")
         return Ending("failed", f"interrupted; the replay itself goes on: {goes_on} follows it, make teardown ends it")

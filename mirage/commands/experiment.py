@@ -6,7 +6,7 @@ import random
 import shutil
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -34,8 +34,8 @@ from mirage.experiment.lanes import Lane, RunsLeft
 from mirage.experiment.prepare import Prepared, Source, source
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
-from mirage.knobs.managers import values_of
-from mirage.knobs.parse import Value, format_number
+from mirage.knobs.knobs import Knobs
+from mirage.knobs.parse import Speed, format_number
 from mirage.knobs.resolve import user_message
 from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.records.verdict import VALID, verdict_of
@@ -49,26 +49,26 @@ from slurm_mirage.base.files import read_json, write_json
 class Order:
     """The requested experiment, checked as far as possible without a cluster."""
 
-    knobs: dict[str, Value]
+    knobs: Knobs
     inventory: Path
     config: Path
     source: Source
 
-    def inputs(self, shrink: tuple[Decimal, ...]) -> dict[str, str]:
-        return runs.inputs(self.knobs | {"SHRINK": shrink}, self.source.trace.sha256, self.config)
+    def inputs(self, shrinks: tuple[Decimal, ...]) -> dict[str, str]:
+        knobs = replace(self.knobs, jobs=replace(self.knobs.jobs, shrinks=shrinks))
+        return runs.inputs(knobs, self.source.trace.sha256, self.config)
 
 
-def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
+def experiment(knobs: Knobs, screen: Screen) -> Ending:
     """Check everything, then run the experiment, or the sweep if SHRINK has several factors."""
     managers.check(knobs)
-    order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
-    shrinks = knobs["SHRINK"]
-    assert isinstance(shrinks, tuple)
+    jobs = source(knobs.workload, knobs.nodes.machine)
+    order = Order(knobs, preflight.inventory(knobs.cluster), preflight.config(knobs.scheduler), jobs)
     malleability.check(knobs)
     fillers.check(knobs)
-    played = knobs | {"SPEED": clock_choice.chosen(knobs, screen)}
-    prepared = [Prepared.make(played, order.source.trace, shrink) for shrink in shrinks]
-    name = runs.name_for(knobs, order.inputs(tuple(run.shrink for run in prepared)), datetime.now())
+    played = knobs.at_speed(clock_choice.chosen(knobs, screen))
+    prepared = [Prepared.make(played, order.source.trace, shrink) for shrink in knobs.jobs.shrinks]
+    name = runs.name_for(knobs.output.run, knobs.workload.trace, order.inputs(knobs.jobs.shrinks), datetime.now())
     if len(prepared) == 1:
         return _single(order, prepared[0], name, screen)
     return _sweep(order, prepared, name, screen)
@@ -78,19 +78,19 @@ def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Endi
     folder = runs.RESULTS / name
     if (ended := runs.earlier(folder, order.inputs((prepared.shrink,)))) is not None:
         return _shown(folder, ended, screen)
-    of_one_cluster(order.knobs, "a single run")
-    preflight.privileges(order.knobs)
-    with InstanceUse(order.knobs, name, [name, runs.calibration_of(name)], [folder], screen) as use:
+    of_one_cluster(order.knobs.cluster, "a single run")
+    preflight.privileges(order.knobs.cluster)
+    with InstanceUse(order.knobs.cluster, name, [name, runs.calibration_of(name)], [folder], screen) as use:
         # Another make may have finished it while this one waited.
         if (ended := runs.earlier(folder, order.inputs((prepared.shrink,)))) is not None:
             return _shown(folder, ended, screen)
         use.when_free(lambda: preflight.nothing_disturbed(order.knobs, name))
         preflight.has_room(order.knobs)
-        preflight.no_leftover(order.knobs, folder)
+        preflight.no_leftover(order.knobs.cluster, folder)
         if not folder.exists():
-            preflight.before_2038(order.knobs, prepared.estimate())
+            preflight.before_2038(order.knobs.cluster, prepared.estimate())
         _announce(prepared, screen)
-        return _execute(order, prepared, folder, Lane.only(order.knobs, use, screen))
+        return _execute(order, prepared, folder, Lane.only(order.knobs.cluster, use, screen))
 
 
 def _announce(prepared: Prepared, screen: Screen) -> None:
@@ -114,9 +114,9 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
     wanted = order.inputs(tuple(run.shrink for run in prepared))
     if (ended := _shown_sweep(parent, wanted, screen)) is not None:
         return ended
-    preflight.privileges(order.knobs)
+    preflight.privileges(order.knobs.cluster)
     own = [one for folder in folders for one in (folder.name, runs.calibration_of(folder.name))]
-    with InstanceUse(order.knobs, name, own, folders, screen, first_run_host(order.knobs)) as use:
+    with InstanceUse(order.knobs.cluster, name, own, folders, screen, first_run_host(order.knobs.cluster)) as use:
         if (ended := _shown_sweep(parent, wanted, screen)) is not None:
             return ended
         return _play_sweep(order, list(zip(prepared, folders, strict=True)), parent, wanted, use, screen)
@@ -136,25 +136,25 @@ def _play_sweep(
 ) -> Ending:
     done = [runs.earlier(folder, order.inputs((run.shrink,))) for run, folder in parts]
     names = {folder.name for _, folder in parts}
-    active = preflight.running(order.knobs)
+    active = preflight.running(order.knobs.cluster)
     use.when_free(lambda: preflight.nothing_disturbed(order.knobs, active if active in names else parent.name))
     preflight.has_room(order.knobs)
     for _, folder in parts:
-        preflight.no_leftover(order.knobs, folder)
+        preflight.no_leftover(order.knobs.cluster, folder)
     results = {folder: end for (_, folder), end in zip(parts, done, strict=True) if end is not None}
     left = [part for part in parts if part[1] not in results]
-    speed = parts[0][0].knobs["SPEED"]
+    speed = parts[0][0].knobs.clock.speed
     count = runs_at_once(order.knobs, speed, len(left))
     if count > 1:
-        random.Random(f"order {order.knobs['SEED']}").shuffle(left)
+        random.Random(f"order {order.knobs.workload.seed}").shuffle(left)
     takes = sum(run.estimate() for run, _ in left) / count
     if not parent.exists():
-        preflight.before_2038(order.knobs, sum(run.estimate() for run, _ in left))
+        preflight.before_2038(order.knobs.cluster, sum(run.estimate() for run, _ in left))
     lengths = [length for run, _ in left if (length := run.length()) is not None]
     words = run_length.in_words(speed, takes, run_length.total(lengths, count) if lengths else None)
     factors = ", ".join(format_number(run.shrink) for run, _ in parts)
     screen.say(f"sweep over SHRINK={factors}: {len(parts)} runs{f', {count} at once' if count > 1 else ''}, {words}")
-    if (note := note_on(order.knobs, speed, count)) is not None:
+    if (note := note_on(order.knobs.cluster, speed, count)) is not None:
         screen.say(note)
     if not parent.exists():
         parent.mkdir(parents=True)
@@ -190,7 +190,7 @@ def _play_sweep(
         which=lambda part: f"results/{part[1].name}",
         name=lambda part: part[1].name,
         folder_of=lambda part: part[1],
-        home=lambda part: home_of(order.knobs, part[1], part[1].name),
+        home=lambda part: home_of(order.knobs.cluster, part[1], part[1].name),
         foot=lambda: f"{len(results)} of {len(parts)} runs finished",
     )
     try:
@@ -231,7 +231,9 @@ def _execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaig
         prepared.write(folder, {"run": folder.name, **lane.place()} | _description(order, wanted))
     with runs.only_one(folder):
         if not is_new:
-            where = "where it was" if preflight.has_journal(lane.knobs, folder.name) else "from its beginning: its cluster is gone"
+            where = (
+                "where it was" if preflight.has_journal(lane.cluster, folder.name) else "from its beginning: its cluster is gone"
+            )
             runs.set_place(folder, lane.place())
             lane.screen.say(f"results/{folder.name} goes on {where}")
         (folder / "status.json").unlink(missing_ok=True)
@@ -251,17 +253,17 @@ def _execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaig
 
 
 def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign: Path | None) -> Ending:
-    screen, manager = lane.screen, values_of(order.knobs)[0]
+    screen, manager = lane.screen, order.knobs.scheduler.managers[0]
     report.prepare()
 
-    def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
+    def replay(run: str, speed: Speed, results: Path, more: Mapping[str, Any]) -> None:
         variables = replay_variables(prepared, speed, run, results)
         lane.play("experiment", {**variables, **more}, order.inventory, folder / "ansible.log")
 
     try:
         speed = speed_for(prepared, folder, replay, screen)
-        if prepared.knobs["SPEED"] != speed:
-            prepared = Prepared.make({**order.knobs, "SPEED": speed}, order.source.trace, prepared.shrink)
+        if prepared.knobs.clock.speed != speed:
+            prepared = Prepared.make(order.knobs.at_speed(speed), order.source.trace, prepared.shrink)
             prepared.write_again(folder)
             _announce(prepared, screen)
         replay(folder.name, speed, folder, {} if campaign is None else launch_costs.variables(campaign, manager, lane.host))
@@ -270,7 +272,7 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
         metrics = read_json(folder / "metrics.json", METRICS_JSON)
         if metrics is None:
             raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
-        for line in site.not_taken(order.knobs, folder):
+        for line in site.not_taken(order.knobs.scheduler, folder):
             screen.say(line)
         if campaign is None:  # a sweep has one table of all runs
             summary.show(metrics, read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}, folder.name, screen)
@@ -280,7 +282,7 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
     except Failed as error:
         return Ending("failed", str(error))
     except Interrupted:
-        if preflight.running(lane.knobs) != folder.name:
+        if preflight.running(lane.cluster) != folder.name:
             return Ending("failed", f"interrupted; the same command (with RUN={folder.name}) goes on")
         words = f"the same command (with RUN={folder.name}) follows it, make teardown ends it"
         return Ending("failed", f"interrupted; the replay itself goes on: {words}")

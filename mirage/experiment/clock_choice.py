@@ -6,35 +6,35 @@ from decimal import Decimal
 
 from mirage.experiment import preflight
 from mirage.experiment.hosts import host_count
-from mirage.knobs.managers import OPENPBS, values_of
-from mirage.knobs.parse import AUTO, Value
+from mirage.knobs.knobs import Knobs
+from mirage.knobs.parse import AUTO, OPENPBS, Speed
 from mirage.records.run_clock import EVENT
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 
 
-def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
+def chosen(knobs: Knobs, screen: Screen) -> Speed:
     """SPEED as it is played: a number, EVENT, or AUTO for a number that a calibration has yet to find.
 
     Of SPEED=auto a line on the screen says which, and why, and of the event clock where it is slow. Raises WrongUse for the event
     clock on several hosts or with OpenPBS, for CHARGE on a constant one, and for SAVES=memory in real time or with OpenPBS.
     """
-    if knobs["SAVES"] == "memory":
+    if knobs.clock.saves == "memory":
         _check_saves(knobs)
-    speed, charges = knobs["SPEED"], knobs["CHARGE"] == "yes"
+    speed, charges = knobs.clock.speed, knobs.clock.charge == "yes"
     if speed not in (EVENT, AUTO):
         if charges:
             raise WrongUse(f"is for SPEED=event; SPEED={speed} charges all that the host does", parameter="charge", value="yes")
         return speed
-    if OPENPBS in values_of(knobs):
+    if OPENPBS in knobs.scheduler.managers:
         if speed == EVENT or charges:
             what = "the event clock does not see the daemons of OpenPBS, which run as root; give a constant SPEED, such as SPEED=20"
             raise WrongUse(what, parameter="speed", value=str(speed))
         screen.say("clock: a constant speed, because the event clock does not see the daemons of OpenPBS")
         return AUTO
-    hosts = host_count(knobs)
+    hosts = host_count(knobs.cluster)
     if hosts == 1:
-        if preflight.is_here(knobs) and (why := preflight.why_threads_are_not_counted()):
+        if preflight.is_here(knobs.cluster) and (why := preflight.why_threads_are_not_counted()):
             if speed == AUTO and not charges:
                 screen.say(f"clock: a constant speed, because {why}: the event clock is slow there, and inconclusive")
                 return AUTO
@@ -50,7 +50,7 @@ def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
     return AUTO
 
 
-def of_a_cluster(knobs: dict[str, Value], screen: Screen) -> Value:
+def of_a_cluster(knobs: Knobs, screen: Screen) -> Speed:
     """SPEED of a cluster without a run: as `chosen`, but in real time where there is nothing to choose a constant speed for.
 
     On the event clock a cluster without a run is as fast as real time, and a run on it restarts no daemon.
@@ -61,10 +61,10 @@ def of_a_cluster(knobs: dict[str, Value], screen: Screen) -> Value:
     return Decimal(1)
 
 
-def _check_saves(knobs: dict[str, Value]) -> None:
+def _check_saves(knobs: Knobs) -> None:
     """Raises WrongUse where slurmctld does not have the library of the virtual clock, which lets it go on without the disk."""
-    if OPENPBS in values_of(knobs):
+    if OPENPBS in knobs.scheduler.managers:
         raise WrongUse("is for Slurm; OpenPBS's database never waits for the disk", parameter="saves", value="memory")
-    if knobs["SPEED"] == 1:
+    if knobs.clock.speed == 1:
         what = "is for a virtual clock; in real time (SPEED=1) a save holds nothing up"
         raise WrongUse(what, parameter="saves", value="memory")

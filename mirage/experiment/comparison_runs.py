@@ -11,7 +11,7 @@ from string import ascii_lowercase
 from mirage.experiment.at_once import home_of
 from mirage.experiment.campaign import Member
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import ClusterKnobs
 from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON, MEASURED_JSON
 from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal.screen import about
@@ -56,12 +56,12 @@ class Part:
         was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
         return verdict_of(validity) != VALID and was_interrupted and self.attempt() < ATTEMPTS
 
-    def home(self, knobs: dict[str, Value]) -> str | None:
+    def home(self, cluster: ClusterKnobs) -> str | None:
         """The instance on which the run has begun and can go on; None if it may begin on any.
 
-        knobs: those of the campaign.
+        cluster: that of the campaign.
         """
-        return None if self.is_spoiled() else home_of(knobs, self.folder, self.name())
+        return None if self.is_spoiled() else home_of(cluster, self.folder, self.name())
 
     def begin_anew(self) -> None:
         """Prepare the folder for the next attempt. If interrupted, the folder belongs to the old or to the new attempt."""

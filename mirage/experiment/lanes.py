@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
@@ -22,8 +22,8 @@ from mirage.experiment.hosts import run_hosts
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.playbook import interruptible, run_playbook
 from mirage.experiment.run_queue import RunQueue
-from mirage.knobs.managers import values_of
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import ClusterKnobs, Knobs
+from mirage.knobs.parse import Speed
 from mirage.records.run_clock import EVENT
 from mirage.terminal.campaign_screen import RunScreen, SharedScreen
 from mirage.terminal.screen import Screen
@@ -45,9 +45,9 @@ class RunsLeft(Generic[Run]):
     on_head: names of all runs on the head. left: the runs that are left, in order.
     """
 
-    knobs: dict[str, Value]
+    knobs: Knobs
     inventory: Path
-    speed: Value
+    speed: Speed
     folder: Path
     use: InstanceUse
     on_head: Collection[str]
@@ -68,7 +68,7 @@ class RunsLeft(Generic[Run]):
 
     def manager(self) -> str:
         """The first resource manager of the campaign."""
-        return values_of(self.knobs)[0]
+        return self.knobs.scheduler.managers[0]
 
     def at_once(self) -> int:
         """Number of runs that go on side by side. Raises WrongUse."""
@@ -80,15 +80,15 @@ class RunsLeft(Generic[Run]):
         If a run fails, no further run begins, those that go on are waited for, and all instances stay.
         used: instances, or hosts of `run_hosts`, on which runs of the campaign have begun before
         """
-        count, hosts = self.at_once(), run_hosts(self.knobs)
-        names = places(self.knobs, count)
+        cluster, count = self.knobs.cluster, self.at_once()
+        hosts, names = run_hosts(cluster), places(cluster, count)
         homes = {self.name(run): self.home(run) for run in self.left}
         order = self.folder.name
-        with Lanes(self.knobs, order, [order, *self.on_head], self.use, screen) as lanes:
+        with Lanes(cluster, order, [order, *self.on_head], self.use, screen) as lanes:
             lanes.open([*names, *(name for name in sorted(set(used)) if self._is_ours(name))])
             for name in names:
                 for run in self.left:
-                    preflight.no_leftover(lanes.knobs(name), self.folder_of(run), self.name(run))
+                    preflight.no_leftover(lanes.cluster(name), self.folder_of(run), self.name(run))
             # With a constant speed above 1 the first run measures what a launch costs, for all runs on its host.
             measures = (
                 self.speed not in (EVENT, Decimal(1)) and not hosts and not launch_costs.is_known(self.folder, self.manager())
@@ -103,35 +103,35 @@ class RunsLeft(Generic[Run]):
 
     def _is_ours(self, name: str) -> bool:
         """Whether an instance on which runs have begun may still be used, and removed. On other hosts this is assumed."""
-        if hosts := run_hosts(self.knobs):
+        cluster = self.knobs.cluster
+        if hosts := run_hosts(cluster):
             return name in hosts
-        first = str(self.knobs["CLUSTER"])
-        return not preflight.is_here(self.knobs) or ((preflight.INSTANCES / name).exists() and belongs(name, first))
+        return not preflight.is_here(cluster) or ((preflight.INSTANCES / name).exists() and belongs(name, cluster.name))
 
 
 @dataclass(frozen=True)
 class Lane:
     """An instance of an order, and the screen of the run on it.
 
-    name: its name, or that of its host in `run_hosts`. knobs: those of the order, with this instance as CLUSTER. first: the CLUSTER
-    of the order. host: its host in `run_hosts`; "" without such hosts.
+    name: its name, or that of its host in `run_hosts`. cluster: that of the order, with the name of this instance. first: the
+    CLUSTER of the order. host: its host in `run_hosts`; "" without such hosts.
     """
 
     name: str
-    knobs: dict[str, Value]
+    cluster: ClusterKnobs
     use: InstanceUse
     screen: Screen
     first: str
     host: str = ""
 
     @classmethod
-    def only(cls, knobs: dict[str, Value], use: InstanceUse, screen: Screen) -> Lane:
+    def only(cls, cluster: ClusterKnobs, use: InstanceUse, screen: Screen) -> Lane:
         """The instance of an order that uses no other."""
-        return cls(str(knobs["CLUSTER"]), knobs, use, screen, str(knobs["CLUSTER"]))
+        return cls(cluster.name, cluster, use, screen, cluster.name)
 
     def place(self) -> dict[str, str]:
         """Where a run on this instance goes on, for its experiment.json."""
-        return {"instance": str(self.knobs["CLUSTER"]), **({"run_host": self.host} if self.host else {})}
+        return {"instance": self.cluster.name, **({"run_host": self.host} if self.host else {})}
 
     def play(self, playbook: str, variables: Mapping[str, Any], inventory: Path, log: Path) -> None:
         """Run the playbook of a run on this instance. Raises as `run_playbook`."""
@@ -142,8 +142,8 @@ class Lane:
 
         On other machines the role `instance` refuses an instance of another one.
         """
-        directory = preflight.instance_directory(self.knobs)
-        if not preflight.is_here(self.knobs) or not (directory / "instance.json").exists() or manager_of(directory) == manager:
+        directory = preflight.instance_directory(self.cluster)
+        if not preflight.is_here(self.cluster) or not (directory / "instance.json").exists() or manager_of(directory) == manager:
             return
         self.screen.live(f"removing {self.name}, which has another resource manager")
         self.use.play("teardown", {"mirage_cluster": self.name}, inventory, self.screen, log)
@@ -159,11 +159,11 @@ class Lane:
 class Lanes:
     """The instances of a campaign. In its context it holds the locks of those beside CLUSTER, whose lock `use` holds."""
 
-    def __init__(self, knobs: dict[str, Value], order: str, own: Collection[str], use: InstanceUse, screen: Screen) -> None:
+    def __init__(self, cluster: ClusterKnobs, order: str, own: Collection[str], use: InstanceUse, screen: Screen) -> None:
         """order, own: as of InstanceUse."""
-        self._knobs, self._order, self._own, self._screen = knobs, order, own, screen
-        self._hosts = run_hosts(knobs)
-        self._first = self._hosts[0] if self._hosts else str(knobs["CLUSTER"])
+        self._cluster, self._order, self._own, self._screen = cluster, order, own, screen
+        self._hosts = run_hosts(cluster)
+        self._first = self._hosts[0] if self._hosts else cluster.name
         self._uses = {self._first: use}
         self._stack = ExitStack()
 
@@ -178,14 +178,14 @@ class Lanes:
         for name in names:
             if name not in self._uses:
                 host = name if self._hosts else ""
-                use = InstanceUse(self.knobs(name), self._order, self._own, [], self._screen, host)
+                use = InstanceUse(self.cluster(name), self._order, self._own, [], self._screen, host)
                 self._uses[name] = self._stack.enter_context(use)
 
-    def knobs(self, name: str) -> dict[str, Value]:
-        """The campaign's knobs with this instance as CLUSTER. On `run_hosts` each has the name CLUSTER."""
+    def cluster(self, name: str) -> ClusterKnobs:
+        """The campaign's cluster with the name of this instance. On `run_hosts` each has the name CLUSTER."""
         if self._hosts:
-            return self._knobs
-        return self._knobs | {"CLUSTER": name} | ({} if name == self._first else {"PORT": None})
+            return self._cluster
+        return replace(self._cluster, name=name, port=self._cluster.port if name == self._first else None)
 
     def play(self, campaign: RunsLeft[Run], queue: RunQueue[Run]) -> bool:
         """Play the runs of the queue one after another; returns whether all were played."""
@@ -240,13 +240,13 @@ class Lanes:
         """Let the other runs begin when the first one, on this machine, has measured what a launch costs."""
         if queue.waits:
             for name, run in queue.going.items():
-                instance = preflight.instance_directory(self.knobs(name))
+                instance = preflight.instance_directory(self.cluster(name))
                 launch_costs.keep_from_head(campaign.folder, instance, campaign.name(run), manager_of(instance))
             if launch_costs.is_known(campaign.folder, campaign.manager()):
                 queue.open()
 
     def _lane(self, name: str, screen: Screen) -> Lane:
-        return Lane(name, self.knobs(name), self._uses[name], screen, self._first, name if self._hosts else "")
+        return Lane(name, self.cluster(name), self._uses[name], screen, self._first, name if self._hosts else "")
 
     def remove(self, inventory: Path, log: Path) -> None:
         """Remove the instances beside CLUSTER, side by side. Those that cannot be removed are named. On `run_hosts` all stay."""

@@ -19,7 +19,7 @@ from mirage.experiment.campaign import Member, conclude, show
 from mirage.experiment.endings import OF_VERDICT, Ending
 from mirage.experiment.lanes import Lane
 from mirage.knobs import resolve as knobs
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.records.verdict import verdict_of
 from mirage.terminal.campaign_screen import RunScreen
 from mirage.terminal.screen import Screen
@@ -42,7 +42,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def values(results: Path, **given: str) -> dict[str, Value]:
+def values(results: Path, **given: str) -> Knobs:
     told = {
         "CONFIGS": "fifo backfill",
         "TRACE": str(results.parent / "two.swf"),
@@ -168,7 +168,7 @@ def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path
     assert planned.inputs["CONFIGS"] == "fifo backfill" and planned.inputs["REPLICAS"] == "2"
     assert "CONFIG" not in planned.inputs and planned.inputs["fifo content"] != planned.inputs["backfill content"]
     assert planned.prepared["fifo"].dues == planned.prepared["backfill"].dues
-    assert [one.knobs["CONFIG"] for one in planned.prepared.values()] == ["fifo", "backfill"]
+    assert [one.knobs.scheduler.config for one in planned.prepared.values()] == ["fifo", "backfill"]
 
 
 def test_values_of_filler_are_compared_with_one_configuration(results: Path) -> None:
@@ -176,8 +176,8 @@ def test_values_of_filler_are_compared_with_one_configuration(results: Path) -> 
     planned = compare.Campaign.of(given, arms=arms)
     labels = [part.folder.name for part in planned.parts]
     assert labels == ["no-1", "slots-1", "planned-1", "no-2", "slots-2", "planned-2"]
-    assert [one.knobs["FILLER"] for one in planned.prepared.values()] == ["no", "slots", "planned"]
-    assert {one.knobs["CONFIG"] for one in planned.prepared.values()} == {"slurm-defaults"}
+    assert [one.knobs.fillers.variant for one in planned.prepared.values()] == ["no", "slots", "planned"]
+    assert {one.knobs.scheduler.config for one in planned.prepared.values()} == {"slurm-defaults"}
     assert len({part.shift for part in planned.parts[:3]}) == 1
     assert len({tuple(one.dues) for one in planned.prepared.values()}) == 1
     inputs = [planned._inputs_of(part)["FILLER"] for part in planned.parts[:3]]
@@ -399,7 +399,7 @@ def test_estimates_are_for_all_runs(results: Path, monkeypatch: pytest.MonkeyPat
     stream = io.StringIO()
     planned._announce(Screen(stream))
     assert "comparison of fifo, backfill: 6 runs of about 12 s: 50 to 170 s\n" in stream.getvalue()
-    assert Decimal(20) == planned.knobs["SPEED"]
+    assert Decimal(20) == planned.knobs.clock.speed
 
 
 def test_a_comparison_of_an_earlier_release_is_computed_again_first(results: Path) -> None:

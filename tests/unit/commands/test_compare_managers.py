@@ -12,7 +12,7 @@ import pytest
 from mirage.commands import compare
 from mirage.experiment import comparison_arms, configuration, launch_costs, preflight, runs
 from mirage.experiment.lanes import Lane
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import resolve
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -47,7 +47,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results"
 
 
-def values(results: Path, **given: str) -> dict[str, Value]:
+def values(results: Path, **given: str) -> Knobs:
     told = {"TRACE": str(results.parent / "two.swf"), "NODES": "4", "CPUS": "2", "RUN": "r", "SPEED": "20", "REPLICAS": "2"}
     return resolve(told | given)
 
@@ -56,8 +56,8 @@ def test_labels_name_the_manager_and_each_run_has_its_own(results: Path) -> None
     planned = compare.Campaign.of(values(results, RM=BOTH, CONFIGS="fifo backfill pbs-fifo pbs-easy"))
     labels = ["slurm-fifo", "slurm-backfill", "openpbs-fifo", "openpbs-easy"]
     assert [part.folder.name for part in planned.parts] == [f"{label}-{number}" for number in (1, 2) for label in labels]
-    assert [one.knobs["RM"] for one in planned.prepared.values()] == ["slurm", "slurm", "openpbs", "openpbs"]
-    assert [one.knobs["CONFIG"] for one in planned.prepared.values()] == ["fifo", "backfill", "pbs-fifo", "pbs-easy"]
+    assert [one.knobs.scheduler.rm for one in planned.prepared.values()] == ["slurm", "slurm", "openpbs", "openpbs"]
+    assert [one.knobs.scheduler.config for one in planned.prepared.values()] == ["fifo", "backfill", "pbs-fifo", "pbs-easy"]
     assert len({tuple(one.dues) for one in planned.prepared.values()}) == 1, "the same submissions"
     inputs = [planned._inputs_of(part) for part in planned.parts[:4]]
     assert [one["RM"] for one in inputs] == ["slurm", "slurm", "openpbs", "openpbs"]
