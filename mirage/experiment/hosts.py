@@ -14,7 +14,7 @@ from mirage import ROOT
 from mirage.experiment.playbook import environment
 from mirage.experiment.preflight import inventory, is_here
 from mirage.knobs import resolve
-from mirage.knobs.knobs import ClusterKnobs, Knobs
+from mirage.knobs.knobs import CLOCK, ClusterKnobs, Knobs
 from slurm_mirage.base.errors import WrongUse
 
 RUN_HOSTS = "run_hosts"
@@ -31,7 +31,7 @@ def with_inventory(knobs: Knobs, given: Mapping[str, str]) -> Knobs:
         return knobs
     path = inventory(cluster)
     variables = head_variables(path, cluster.name)
-    _all_alike(cluster, path, list(wanted.values()))
+    _all_alike(cluster, path, [*wanted.values(), *([CLOCK] if "SPEED" in wanted else [])])
     if "mirage_nodes" not in str(variables.get("slurm_controller_nodes", "mirage_nodes")):
         raise WrongUse(
             f"slurm_controller_nodes of {path}: make is told of machines whose nodes differ by CLASSES, as in CLASSES=my.yml"

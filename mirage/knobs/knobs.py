@@ -12,10 +12,14 @@ from typing import Any, get_type_hints
 
 from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
-from mirage.knobs.parse import Speed, Value, format_number
+from mirage.knobs.parse import AUTO, Speed, Value, format_number
 from mirage.knobs.slurm_source import SlurmSource
 from mirage.knobs.table import BY_NAME, TABLE
+from slurm_mirage.clock.clock_rules import CONSTANT, EVENT
 from slurm_mirage.jobs.filler import NO
+
+CLOCK = "mirage_clock"
+"""Variable of the kind of the clock. SPEED's variable is the speed of a constant one."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,14 @@ class ClockKnobs:
     speed: Speed
     charge: str
     saves: str
+
+    def role_variables(self) -> dict[str, Any]:
+        """The kind of the clock, and its speed, which is 1 for the event clock; none while the clock is to be chosen."""
+        if self.speed == AUTO:
+            return {}
+        if self.speed == EVENT:
+            return {CLOCK: EVENT, BY_NAME["SPEED"].variable: 1.0}
+        return {CLOCK: CONSTANT, BY_NAME["SPEED"].variable: float(self.speed)}
 
 
 @dataclass(frozen=True)
@@ -238,6 +250,8 @@ class Knobs:
             value = self.value(knob.name)
             if isinstance(value, (Machine, SlurmSource, OpenPbsSource)):
                 variables |= value.role_variables()
+            elif knob.name == "SPEED":
+                variables |= self.clock.role_variables()
             elif knob.variable and value is not None:
                 variables[knob.variable] = float(value) if isinstance(value, Decimal) else value
         return variables

@@ -10,7 +10,7 @@ from mirage.knobs import machine, openpbs_source, slurm_source
 from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.slurm_source import SlurmSource
-from slurm_mirage.clock.event_clock import SPEED as EVENT
+from slurm_mirage.clock.clock_rules import EVENT
 from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
 
 Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | OpenPbsSource | None

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mirage.knobs.knobs import Knobs
+from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import OPENPBS, InvalidValue, Value
 from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.clock.clock_rules import EVENT
 from slurm_mirage.rm.slurm import site_conf
 
 # Environment variable with the names of the variables given to make, separated by blanks. Set by the Makefile.
@@ -135,8 +136,10 @@ def variables_of_inventory(knobs: Knobs, given: Mapping[str, str]) -> dict[str, 
 def with_inventory(knobs: Knobs, given: Mapping[str, str], variables: Mapping[str, Any], path: str) -> Knobs:
     """The knobs with the values that the inventory at `path` sets. variables: those of its head.
 
-    Raises WrongUse for a wrong value.
+    A clock of the kind EVENT is SPEED=event. Raises WrongUse for a wrong value.
     """
+    if variables.get(CLOCK) == EVENT:
+        variables = {**variables, BY_NAME["SPEED"].variable: EVENT}
     rows = [(name, variable) for name, variable in variables_of_inventory(knobs, given).items() if variable in variables]
     values = {name: parse(name, _yaml_text(variables[variable]), f" ({variable} of {path})") for name, variable in rows}
     if values.get("RM") == OPENPBS and "CONFIG" not in values and not given.get("CONFIG"):

@@ -122,7 +122,9 @@ def test_a_run_on_the_event_clock_has_a_range() -> None:
 def test_the_roles_are_told_of_the_event_clock() -> None:
     run = prepared(SPEED="event", CHARGE="yes")
     found = replay_variables(run, "event", "first", Path("results/first"))
-    assert (found["mirage_speed"], found["mirage_charge"]) == ("event", "yes")
+    assert (found["mirage_clock"], found["mirage_speed"], found["mirage_charge"]) == ("event", 1, "yes")
+    found = replay_variables(run, Decimal("0.5"), "first", Path("results/first"))
+    assert (found["mirage_clock"], found["mirage_speed"]) == ("constant", 0.5)
 
 
 def test_a_run_that_is_found_to_need_real_time_saves_to_the_disk() -> None:

@@ -35,6 +35,9 @@ def test_an_inventory_may_have_the_knobs_of_its_cluster(tmp_path: Path) -> None:
     found = knobs_of(INVENTORY=str(tmp_path), CONFIG="backfill")
     assert (found.clock.speed, found.nodes.steps) == (20, "yes")
     assert (found.scheduler.config, found.scheduler.accounting) == ("backfill", "no")
+    variables.write_text(variables.read_text() + "mirage_clock: event\n")
+    assert knobs_of(INVENTORY=str(tmp_path)).clock.speed == "event"
+    assert knobs_of(INVENTORY=str(tmp_path), SPEED="50").clock.speed == 50
 
     variables.write_text("mirage_nodes: 8\n")
     found = knobs_of(INVENTORY=str(tmp_path))
