@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import report, runs, sweep
-from mirage.experiment.campaign import computed, members_of
+from mirage.campaign import sweep_table
+from mirage.campaign.conclusion import computed, members_of
+from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs.knobs import Knobs
 from mirage.records.shapes import COMPARISON_JSON, EXPERIMENT_JSON, METRICS_JSON
@@ -73,11 +74,11 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
         found = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]), margin)))
         yield folder / "comparison.json", list(_differences(stored, found))
     elif (folder / "sweep.csv").is_file():
-        runs = sweep.runs_of(folder)
+        runs = sweep_table.runs_of(folder)
         for _, run, _ in runs:
             if (run / "metrics.json").is_file():
                 yield from _of_run(run, version)
-        yield folder / "sweep.csv", _same(folder / "sweep.csv", sweep.content(runs).encode())
+        yield folder / "sweep.csv", _same(folder / "sweep.csv", sweep_table.content(runs).encode())
     else:
         yield from _of_run(folder, version)
     for path, text in report.pages(folder)[1].items():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
+from mirage.campaign import conclusion, sweep_table
 from mirage.commands.offline import output, say_notes
-from mirage.experiment import campaign, report, sweep
+from mirage.experiment import report
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import selection_of
 from mirage.knobs.knobs import Knobs, NodeKnobs
@@ -87,10 +88,10 @@ def _of_run(knobs: Knobs, run: str, screen: Screen) -> Ending:
     if ended is None or not ended.is_final:
         raise WrongUse(f"results/{folder.name} is not finished; it may be a finished run or comparison", parameter="run")
     if (folder / "comparison.json").is_file():
-        campaign.show_all(folder, screen)
+        conclusion.show_all(folder, screen)
         return Ending("ok", f"all metrics of the comparison results/{folder.name}")
     if (folder / "sweep.csv").is_file():
-        runs = ", ".join(run.name for _, run, _ in sweep.runs_of(folder))
+        runs = ", ".join(run.name for _, run, _ in sweep_table.runs_of(folder))
         raise WrongUse(
             f"results/{folder.name} is a sweep, whose metrics are in sweep.csv; it may be one of its runs: {runs}", "run"
         )

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from mirage.commands.compare import Campaign
+from mirage.campaign.arms import Arms
+from mirage.campaign.campaign import Campaign
 from mirage.commands.study_malleable import chosen, name_of, refuse
 from mirage.experiment import clock_choice, fillers, runs
-from mirage.experiment.comparison_arms import Arms
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import SLACK, selection_of
 from mirage.knobs.knobs import Knobs

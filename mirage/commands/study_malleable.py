@@ -13,9 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.commands.compare import Campaign
+from mirage.campaign.arms import Arms
+from mirage.campaign.campaign import Campaign
 from mirage.experiment import clock_choice, malleability, runs
-from mirage.experiment.comparison_arms import Arms
 from mirage.experiment.endings import Ending
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Value

@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from mirage.campaign.lanes import remove
 from mirage.commands.logs import new_log
 from mirage.experiment import preflight
 from mirage.experiment.endings import Ending
 from mirage.experiment.hosts import run_hosts
-from mirage.experiment.lanes import remove
 from mirage.experiment.playbook import interruptible, run_playbook
 from mirage.knobs.knobs import Knobs
 from mirage.terminal.screen import Screen

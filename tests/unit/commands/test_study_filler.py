@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from mirage.campaign.campaign import Campaign
 from mirage.commands import study_filler as study
-from mirage.commands.compare import Campaign
 from mirage.experiment import runs
 from mirage.knobs import resolve as knobs
 from mirage.knobs.knobs import Knobs

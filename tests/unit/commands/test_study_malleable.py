@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mirage.campaign.campaign import Campaign
 from mirage.commands import study_malleable as study
-from mirage.commands.compare import Campaign
 from mirage.experiment import runs
 from mirage.experiment.prepare import Prepared, source
 from mirage.knobs import resolve as knobs

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mirage.campaign.parts import labels
 from mirage.experiment import configuration
-from mirage.experiment.comparison_runs import labels
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import AUTO, OPENPBS, SLURM, Value
 from mirage.knobs.resolve import OPENPBS_CONFIG

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from mirage.campaign import lanes
+from mirage.campaign.lanes import RunsLeft
 from mirage.commands.teardown import teardown
-from mirage.experiment import hosts, instance_use, lanes, runs
+from mirage.experiment import hosts, instance_use, runs
 from mirage.experiment.endings import Failed
 from mirage.experiment.instance_use import InstanceUse
-from mirage.experiment.lanes import Lane, RunsLeft
+from mirage.experiment.lane import Lane
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import resolve
 from mirage.terminal.screen import Screen

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mirage.experiment import at_once, preflight
-from mirage.experiment.at_once import first_run_host, home_of, instances, note_on, places, places_of, runs_at_once
+from mirage.campaign import at_once
+from mirage.campaign.at_once import first_run_host, home_of, instances, note_on, places, places_of, runs_at_once
+from mirage.experiment import preflight
 from mirage.knobs import resolve as knobs
 from mirage.knobs.knobs import Knobs
 from mirage.records.run_clock import EVENT

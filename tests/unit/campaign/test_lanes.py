@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from mirage.experiment import instance_use, lanes, launch_costs, playbook, preflight
+from mirage.campaign import lanes
+from mirage.campaign.lanes import RunsLeft
+from mirage.experiment import instance_use, launch_costs, playbook, preflight
 from mirage.experiment.instance_use import InstanceUse
-from mirage.experiment.lanes import Lane, RunsLeft
+from mirage.experiment.lane import Lane
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Speed
 from mirage.knobs.resolve import resolve

@@ -6,22 +6,23 @@ They are instances of one host, CLUSTER, CLUSTER-2 and so on, or the instance CL
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from mirage.campaign.at_once import belongs, places, runs_at_once
+from mirage.campaign.run_queue import RunQueue
 from mirage.experiment import launch_costs, preflight
-from mirage.experiment.at_once import belongs, places, runs_at_once
 from mirage.experiment.endings import Failed, Interrupted
 from mirage.experiment.hosts import run_hosts
 from mirage.experiment.instance_use import InstanceUse
+from mirage.experiment.lane import Lane
 from mirage.experiment.playbook import interruptible, run_playbook
-from mirage.experiment.run_queue import RunQueue
 from mirage.knobs.knobs import ClusterKnobs, Knobs
 from mirage.knobs.parse import Speed
 from mirage.records.run_clock import EVENT
@@ -107,53 +108,6 @@ class RunsLeft(Generic[Run]):
         if hosts := run_hosts(cluster):
             return name in hosts
         return not preflight.is_here(cluster) or ((preflight.INSTANCES / name).exists() and belongs(name, cluster.name))
-
-
-@dataclass(frozen=True)
-class Lane:
-    """An instance of an order, and the screen of the run on it.
-
-    name: its name, or that of its host in `run_hosts`. cluster: that of the order, with the name of this instance. first: the
-    CLUSTER of the order. host: its host in `run_hosts`; "" without such hosts.
-    """
-
-    name: str
-    cluster: ClusterKnobs
-    use: InstanceUse
-    screen: Screen
-    first: str
-    host: str = ""
-
-    @classmethod
-    def only(cls, cluster: ClusterKnobs, use: InstanceUse, screen: Screen) -> Lane:
-        """The instance of an order that uses no other."""
-        return cls(cluster.name, cluster, use, screen, cluster.name)
-
-    def place(self) -> dict[str, str]:
-        """Where a run on this instance goes on, for its experiment.json."""
-        return {"instance": self.cluster.name, **({"run_host": self.host} if self.host else {})}
-
-    def play(self, playbook: str, variables: Mapping[str, Any], inventory: Path, log: Path) -> None:
-        """Run the playbook of a run on this instance. Raises as `run_playbook`."""
-        self.use.play(playbook, {**variables, **self._own_variables(variables)}, inventory, self.screen, log)
-
-    def clear_for(self, manager: str, inventory: Path, log: Path) -> None:
-        """Remove the instance if it has another resource manager. Raises as `run_playbook`.
-
-        On other machines the role `instance` refuses an instance of another one.
-        """
-        directory = preflight.instance_directory(self.cluster)
-        if not preflight.is_here(self.cluster) or not (directory / "instance.json").exists() or manager_of(directory) == manager:
-            return
-        self.screen.live(f"removing {self.name}, which has another resource manager")
-        self.use.play("teardown", {"mirage_cluster": self.name}, inventory, self.screen, log)
-
-    def _own_variables(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """PORT is that of the first instance; the others take the first free block."""
-        if self.host or self.name == self.first:
-            return {}
-        port = {"mirage_port": 0} if "mirage_port" in variables else {}
-        return {"mirage_cluster": self.name, "instance_belongs_to": self.first, **port}
 
 
 class Lanes:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
 
-from mirage.experiment.at_once import home_of
-from mirage.experiment.campaign import Member
+from mirage.campaign.at_once import home_of
+from mirage.campaign.conclusion import Member
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed
 from mirage.knobs.knobs import ClusterKnobs
 from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON, MEASURED_JSON
