@@ -33,7 +33,8 @@ from mirage.knobs.parse import AUTO, Speed
 from mirage.knobs.resolve import user_message
 from mirage.records.shapes import EXPERIMENT_JSON
 from mirage.terminal.campaign_screen import RunScreen
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
+from mirage.text.words import about
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 

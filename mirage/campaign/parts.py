@@ -14,7 +14,7 @@ from mirage.experiment.endings import OF_VERDICT, Ending, Failed
 from mirage.knobs.knobs import ClusterKnobs
 from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON, MEASURED_JSON
 from mirage.records.verdict import VALID, verdict_of
-from mirage.terminal.screen import about
+from mirage.text.words import about
 from slurm_mirage.base.files import read_json, write_json
 
 # Virtual seconds over which the first submissions of replicas are spread: the interval of Slurm's backfill scheduler (bf_interval)

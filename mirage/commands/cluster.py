@@ -11,7 +11,8 @@ from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
 from mirage.knobs.knobs import Knobs
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
+from mirage.text.words import about
 
 
 def cluster(knobs: Knobs, screen: Screen) -> Ending:

@@ -17,8 +17,9 @@ from mirage.knobs.knobs import Knobs
 from mirage.reports import folder as report
 from mirage.reports.pictures import Picture, draw
 from mirage.simulation.saturation import Study, measure, summary
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
+from mirage.text.words import about
 
 FOLDER = ROOT / "results/figure-load"
 # Seconds before progress is shown.

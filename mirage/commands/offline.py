@@ -7,10 +7,10 @@ from pathlib import Path
 from mirage.experiment.prepare import LOAD_OF_A_LOG, generated, in_whole_nodes
 from mirage.knobs.knobs import Knobs
 from mirage.terminal.screen import Screen
+from mirage.text.input_file import kind
 from mirage.traces.trace import Trace, read_trace
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.input_file import kind
 
 # Knobs that select lines of a log.
 SELECTS = ("JOBS", "OFFSET", "MIN_RUNTIME", "FROM", "TO", "QUEUES", "USERS")

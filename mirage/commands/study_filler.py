@@ -25,7 +25,8 @@ from mirage.experiment.prepare import SLACK, selection_of
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Value
 from mirage.records.shapes import EXPERIMENT_JSON
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
+from mirage.text.words import about
 from mirage.traces.trace import Trace
 from mirage.workloads.models import estimates
 from mirage.workloads.workload import prepare

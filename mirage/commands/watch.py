@@ -26,8 +26,9 @@ from mirage.knobs.knobs import Knobs
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.figures import Row, rows
 from mirage.terminal.live_state import LiveState, Point
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
 from mirage.terminal.status import line
+from mirage.text.words import about
 from slurm_mirage.base.errors import WrongUse
 
 EVERY = 2.0

@@ -30,8 +30,8 @@ WORKLOADS = ROOT / "results/workloads"
 def workload_report(knobs: Knobs, screen: Screen) -> Ending:
     """Write the description of the jobs of TRACE or MODEL to the folder OUT, and print its key figures."""
     from mirage.reports import folder, workload_page
-    from mirage.reports.words import counted
     from mirage.reports.workload_pictures import pictures
+    from mirage.text.words import counted
 
     name = _name(knobs.workload)
     out = Path(knobs.output.out) if knobs.output.out else WORKLOADS / name

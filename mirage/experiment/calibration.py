@@ -32,7 +32,8 @@ from mirage.records.run_records import NS
 from mirage.records.run_samples import read_diagnostics, read_figures
 from mirage.records.shapes import CALIBRATION_JSON, EXPERIMENT_JSON
 from mirage.records.thresholds import Thresholds
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
+from mirage.text.words import about
 from slurm_mirage.base.files import read_json, write_atomically, write_json
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 

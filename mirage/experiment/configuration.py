@@ -12,10 +12,10 @@ from mirage import ROOT
 from mirage.knobs.knobs import Knobs, SchedulerKnobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import OPENPBS, SLURM
+from mirage.site import site_conf
+from mirage.site.site_conf import SiteConf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.openpbs import queues
-from slurm_mirage.rm.slurm import site_conf
-from slurm_mirage.rm.slurm.site_conf import SiteConf
 
 if TYPE_CHECKING:
     from mirage.workloads.requests import Offer

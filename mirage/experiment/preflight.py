@@ -19,11 +19,11 @@ from mirage.knobs.knobs import ClusterKnobs, Knobs, SchedulerKnobs
 from mirage.knobs.parse import OPENPBS
 from mirage.knobs.table import BY_NAME, SHAPE
 from mirage.records.shapes import EXPERIMENT_JSON
-from mirage.terminal.screen import about
+from mirage.text.input_file import open_input
+from mirage.text.words import about
 from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
-from slurm_mirage.base.input_file import open_input
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm import isolation
 from slurm_mirage.instance import capacity, sizing

@@ -19,7 +19,7 @@ from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import SLURM
 from mirage.records.shapes import EXPERIMENT_JSON
-from mirage.terminal.screen import about
+from mirage.text.words import about
 from mirage.traces import swf
 from mirage.traces.local_time import LocalTime
 from mirage.traces.trace import Trace, read_trace

@@ -11,7 +11,7 @@ from mirage.experiment.prepare import SLACK, Prepared
 from mirage.knobs.parse import MAX_SPEED, OPENPBS, format_number
 from mirage.knobs.resolve import SHORT_INTERVALS
 from mirage.records.run_clock import EVENT
-from mirage.terminal.screen import about
+from mirage.text.words import about
 from mirage.workloads import not_played
 from mirage.workloads.workload import Workload
 from slurm_mirage.jobs.plan import NEVER

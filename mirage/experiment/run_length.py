@@ -22,7 +22,7 @@ from mirage.experiment.expected_queue import Queue
 from mirage.experiment.standing import Work
 from mirage.knobs.parse import Speed
 from mirage.records.run_clock import EVENT
-from mirage.terminal.screen import about
+from mirage.text.words import about
 from slurm_mirage.replay.real_left import JOB, timers
 
 EXAMINED_PROCESSOR = 2e-6

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from mirage.experiment import configuration
 from mirage.knobs.knobs import SchedulerKnobs
+from mirage.site.in_force import not_in_force
+from mirage.site.site_conf import SiteConf, summary, too_new
+from mirage.site.site_words import GROUPS
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically
-from slurm_mirage.rm.slurm.in_force import not_in_force
 from slurm_mirage.rm.slurm.records import configuration_of, version_in
 from slurm_mirage.rm.slurm.setting_names import release_of
-from slurm_mirage.rm.slurm.site_conf import SiteConf, summary, too_new
-from slurm_mirage.rm.slurm.site_words import GROUPS
 
 LEFT_OUT = "slurm_conf_left_out.txt"
 

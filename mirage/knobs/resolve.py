@@ -14,9 +14,9 @@ from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import OPENPBS, InvalidValue, Value
 from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
+from mirage.site import site_conf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock_rules import EVENT
-from slurm_mirage.rm.slurm import site_conf
 
 # Environment variable with the names of the variables given to make, separated by blanks. Set by the Makefile.
 GIVEN = "MIRAGE_GIVEN"

@@ -23,6 +23,7 @@ from mirage.metrics.jobs_frame import (
 from mirage.records import allocations, executions, fillers
 from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
 from mirage.records.shapes import EXPERIMENT_JSON
+from mirage.text.input_file import open_input
 from mirage.traces import swf
 from mirage.traces.csv_frame import check_rows, read_csv
 from mirage.traces.trace import NODES_ONLY, Trace, read_trace
@@ -30,7 +31,6 @@ from mirage.traces.unread import REASON, Unread
 from mirage.workloads.selection import Selection, choose
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
-from slurm_mirage.base.input_file import open_input
 from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.jobs import sigsleep_log
 

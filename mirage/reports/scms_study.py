@@ -18,8 +18,8 @@ from mirage.reports import comparison_pictures as pictures
 from mirage.reports.comparison_page import by_label, signed
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.run_data import Run
-from mirage.reports.words import counted, duration, number, percent
 from mirage.statistics.comparison_text import OTHER_JOBS, THESE_JOBS, p_text
+from mirage.text.words import counted, duration, number, percent
 
 INDICES = ("W", "W1", "W2", "W3", "W4")
 IMMEDIATE = "immediate_fraction"

@@ -24,10 +24,10 @@ from mirage.terminal.table import (
     kinds_of_errors,
     print_all,
     rounded_text,
-    two_digits,
     value_text,
     width_of,
 )
+from mirage.text.words import two_digits
 from slurm_mirage.rm.registry import names_of
 
 _WIDE = 100

@@ -9,7 +9,7 @@ from mirage.records.verdict import VALID, WORDS, verdict_of
 from mirage.reports.malleable_study import pictures
 from mirage.reports.malleable_study.measured import Figure, StudyRun
 from mirage.reports.page import Part, Section, Table, Verdict, report
-from mirage.reports.words import counted, number
+from mirage.text.words import counted, number
 
 _TITLES = {
     "table 2": "Table 2: actions of flexible sleep",
