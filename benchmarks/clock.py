@@ -25,7 +25,7 @@ from benchmarks.figures import RESULTS, Benchmark, Check, Figures, Skipped, mark
 from mirage import RESULTS as RUNS
 from mirage.experiment.endings import Ending
 from mirage.knobs.table import BY_NAME
-from mirage.terminal.screen import about
+from mirage.text.words import about
 from slurm_mirage.base.files import read_json
 
 REPOSITORY = Path(__file__).parents[1]

@@ -20,7 +20,7 @@ from benchmarks.clock import call, ending_of
 from benchmarks.fidelity_workload import CONFIGS, MACHINE, to_swf, workload
 from benchmarks.figures import RESULTS, Benchmark, Figures, markdown
 from mirage import RESULTS as RUNS
-from mirage.terminal.screen import about
+from mirage.text.words import about
 from mirage.traces.swf import write_swf
 from slurm_mirage.base.files import read_json
 

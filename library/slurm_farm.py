@@ -140,11 +140,15 @@ options:
     description:
       - Speed of the virtual clock of slurmctld, the slurmd and the jobs, relative to real time. When it changes, the daemons are
         restarted, and virtual time continues without a jump.
-      - V(event) is the event clock, which stands while the host works and jumps while nothing does. It is for one host.
-      - A speed other than 1 needs the library C(lib/virtual_clock.so) in O(directory), the event clock the program
-        C(lib/clock_coordinator), too.
-    type: str
-    default: '1'
+      - A speed other than 1 needs the library C(lib/virtual_clock.so) in O(directory).
+    type: float
+    default: 1.0
+  event_clock:
+    description:
+      - Whether the clock is the event clock, which stands while the host works and jumps while nothing does. It is for one host.
+      - It needs the library C(lib/virtual_clock.so) and the program C(lib/clock_coordinator) in O(directory).
+    type: bool
+    default: false
   charge:
     description: Whether slurmctld's own processor time counts in the time of the event clock.
     type: bool
@@ -214,9 +218,8 @@ from ansible.module_utils.slurm_mirage.base import processes, user_folders
 from ansible.module_utils.slurm_mirage.base.disk import no_space, out_of_space
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.files import file_digest, undamaged_json, write_json
-from ansible.module_utils.slurm_mirage.clock import instance_clock
+from ansible.module_utils.slurm_mirage.clock import clock_rules, instance_clock
 from ansible.module_utils.slurm_mirage.clock.clock import Clock
-from ansible.module_utils.slurm_mirage.clock.event_clock import SPEED
 from ansible.module_utils.slurm_mirage.farm.control import PROGRAM, is_complete, running_farm
 from ansible.module_utils.slurm_mirage.farm.daemons import NODES
 from ansible.module_utils.slurm_mirage.farm.events import FOLDERS, full_folders
@@ -256,51 +259,36 @@ def layout_of(parameters: dict[str, Any]) -> daemon_commands.Layout:
         mariadbd=parameters["mariadbd"],
         python=parameters["python"],
         malleable=parameters["malleable"],
-        event_clock=parameters["speed"] == SPEED,
+        event_clock=parameters["event_clock"],
     )
 
 
 def clock_of(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     """Settings of the daemons' clock (`Spec.clock`).
 
-    Raises WrongUse if the speed is none, if a program that it needs is missing, or for an event clock on several hosts.
+    Raises WrongUse if the cluster cannot have the clock, or if a program that the clock needs is missing.
     """
-    speed, line = speed_of(parameters["speed"]), parameters["clock"]
+    line, is_event = parameters["clock"], parameters["event_clock"]
+    asked = clock_rules.speed_of(is_event, parameters["speed"])
+    clock_rules.check(asked, several_hosts=line is not None or bool(parameters["addresses"]), openpbs=bool(parameters["openpbs"]))
+    speed = asked if is_event else Clock(speed=asked).speed
     programs = [instance_clock.library(directory)] if speed != 1 else []
-    if speed == SPEED:
-        if line is not None or parameters["addresses"]:
-            raise WrongUse(
-                "is for a cluster on one host; on several hosts the speed has to be a number", parameter="speed", value=SPEED
-            )
+    if is_event:
         programs.append(instance_clock.coordinator(directory))
     for program in programs:
         if not program.exists():
             raise WrongUse(
                 f"{program} is not there; the role virtual_clock builds it, and has to run before",
                 parameter="speed",
-                value=parameters["speed"],
+                value=speed if is_event else f"{speed:.12g}",
             )
     head_clock = {} if line is None else {"line": line}
-    charge = {"charge": parameters["charge"]} if speed == SPEED else {}
+    charge = {"charge": parameters["charge"]} if is_event else {}
     return {"speed": speed, "library": file_digest(instance_clock.library(directory)), **charge, **head_clock}
 
 
-def speed_of(text: str) -> float | str:
-    """The speed of a clock, a number or SPEED. Raises WrongUse."""
-    try:
-        return SPEED if text == SPEED else Clock(speed=float(text)).speed
-    except ValueError as error:
-        raise WrongUse(f"may be a number above 0 or {SPEED}, not {text}", parameter="speed") from error
-
-
 def of_openpbs(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
-    """What is different in the content of etc/farm.json for OpenPBS. Raises WrongUse."""
-    if parameters["speed"] == SPEED:
-        raise WrongUse(
-            "the event clock does not see the daemons of OpenPBS, which run as root; give a constant speed, such as 20",
-            parameter="speed",
-            value=SPEED,
-        )
+    """What is different in the content of etc/farm.json for OpenPBS."""
     nodes = [(f"{one['prefix']}{i}", i) for one in parameters["nodes"] for i in range(one["first"], one["first"] + one["count"])]
     return {
         "hostname": addresses.HEAD,
@@ -544,7 +532,8 @@ def main() -> None:
             "python": {"type": "path", "default": "/usr/bin/python3"},
             "parallel": {"type": "int", "default": 32},
             "environment": {"type": "dict", "default": {}},
-            "speed": {"type": "str", "default": "1"},
+            "speed": {"type": "float", "default": 1.0},
+            "event_clock": {"type": "bool", "default": False},
             "charge": {"type": "bool", "default": False},
             "clock": {"type": "str"},
             "wait": {"type": "int", "default": 120},

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import report, runs, sweep
-from mirage.experiment.campaign import computed, members_of
+from mirage.campaign import sweep_table
+from mirage.campaign.conclusion import computed, members_of
+from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SWEEP_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.records.shapes import COMPARISON_JSON
@@ -28,12 +29,12 @@ _EQUAL = 1e-6
 _SHOWN = 3
 
 
-def check(values: Mapping[str, Value], screen: Screen) -> Ending:
+def check(knobs: Knobs, screen: Screen) -> Ending:
     """Compute all files again. The command fails if one differs, except for pages of a run that another version of the code made.
 
     The numbers of such a page are those of the other files, which were compared; its words and pictures are of its version.
     """
-    folder, version = report.folder_of(values), runs.git_version()
+    folder, version = report.folder_of(knobs.output.run), runs.git_version()
     count, different = 0, []
     for path, differences in _files(folder, version):
         count += 1
@@ -75,11 +76,11 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
         found = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]), margin)))
         yield folder / COMPARISON_FILE, list(_differences(stored, found))
     elif (folder / SWEEP_FILE).is_file():
-        runs = sweep.runs_of(folder)
+        runs = sweep_table.runs_of(folder)
         for _, run, _ in runs:
             if (run / METRICS_FILE).is_file():
                 yield from _of_run(run, version)
-        yield folder / SWEEP_FILE, _same(folder / SWEEP_FILE, sweep.content(runs).encode())
+        yield folder / SWEEP_FILE, _same(folder / SWEEP_FILE, sweep_table.content(runs).encode())
     else:
         yield from _of_run(folder, version)
     for path, text in report.pages(folder)[1].items():

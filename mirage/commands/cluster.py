@@ -10,28 +10,28 @@ from mirage.experiment import clock_choice, fillers, malleability, managers, pre
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
-from mirage.experiment.prepare import machine_of
-from mirage.knobs.parse import Value
-from mirage.terminal.screen import Screen, about
+from mirage.knobs.knobs import Knobs
+from mirage.terminal.screen import Screen
+from mirage.text.words import about
 
 
-def cluster(values: dict[str, Value], screen: Screen) -> Ending:
+def cluster(knobs: Knobs, screen: Screen) -> Ending:
     """Check everything, then run the playbook."""
-    inventory = preflight.inventory(values)
-    managers.check(values)
-    preflight.config(values)
-    malleability.check(values)
-    fillers.check(values)
-    values = values | {"SPEED": clock_choice.of_a_cluster(values, screen)}
-    full = LOGS / f"{values['CLUSTER']}-{site.LEFT_OUT}"
-    site.write(values, full)
-    for line in site.in_short(values, str(full.relative_to(ROOT))):
+    inventory = preflight.inventory(knobs.cluster)
+    managers.check(knobs)
+    preflight.config(knobs.scheduler)
+    malleability.check(knobs)
+    fillers.check(knobs)
+    knobs, name = knobs.at_speed(clock_choice.of_a_cluster(knobs, screen)), knobs.cluster.name
+    full = LOGS / f"{name}-{site.LEFT_OUT}"
+    site.write(knobs.scheduler, full)
+    for line in site.in_short(knobs.scheduler, str(full.relative_to(ROOT))):
         screen.say(line)
-    preflight.privileges(values)
-    preflight.nothing_disturbed(values, None)
-    preflight.has_room(values)
+    preflight.privileges(knobs.cluster)
+    preflight.nothing_disturbed(knobs, None)
+    preflight.has_room(knobs)
     began = time.monotonic()
-    watcher = run_playbook("cluster", cluster_variables(values), inventory, screen, new_log("cluster", values))
+    watcher = run_playbook("cluster", cluster_variables(knobs), inventory, screen, new_log("cluster", name))
     took = about(time.monotonic() - began)
-    machine = machine_of(values).in_words()
-    return Ending("ok", f"cluster {values['CLUSTER']} runs: {machine}, changed={watcher.changed}, {took}")
+    machine = knobs.nodes.machine.in_words()
+    return Ending("ok", f"cluster {name} runs: {machine}, changed={watcher.changed}, {took}")

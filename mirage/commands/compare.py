@@ -1,91 +1,48 @@
-"""`make compare`: runs the same workload under several configurations, several times each, and compares the metrics.
-
-results/RUN holds a run folder CONFIG-REPLICA for each run, and comparison.json, which is computed only from these folders.
-"""
+"""`make compare`: runs the same workload under several configurations, several times each, and compares the metrics."""
 
 from __future__ import annotations
 
-import random
-import shutil
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
-from pathlib import Path
-from typing import Any
-
-from mirage.experiment import (
-    clock_choice,
-    comparison_arms,
-    configuration,
-    fillers,
-    lanes,
-    launch_costs,
-    malleability,
-    managers,
-    preflight,
-    report,
-    run_length,
-    runs,
-)
-from mirage.experiment.at_once import first_run_host, note_on, places_of, runs_at_once
-from mirage.experiment.calibration import speed_for
-from mirage.experiment.campaign import Member, conclude, members_of
-from mirage.experiment.comparison_arms import Arms
-from mirage.experiment.comparison_runs import ATTEMPTS, LONGEST_NAME, Part, ending_of, shift_of
-from mirage.experiment.endings import Ending, Failed, Interrupted
-from mirage.experiment.instance_use import InstanceUse
-from mirage.experiment.lanes import Lane
-from mirage.experiment.prepare import Prepared, Source, number_of, source, whole_of
-from mirage.experiment.remarks import remarks
-from mirage.experiment.run_length import STANDING
-from mirage.experiment.variables import replay_variables
-from mirage.knobs.managers import values_of
-from mirage.knobs.parse import AUTO, Value
-from mirage.knobs.resolve import user_message
-from mirage.records.file_names import ANSIBLE_LOG_FILE, EXPERIMENT_FILE, STATUS_FILE
+from mirage.campaign.arms import Arms, check_speed, names_of
+from mirage.campaign.campaign import Campaign
+from mirage.campaign.conclusion import conclude, members_of
+from mirage.experiment import clock_choice, fillers, malleability, managers, runs
+from mirage.experiment.endings import Ending
+from mirage.knobs.knobs import Knobs
 from mirage.records.run_folder import RunFolder
-from mirage.terminal.campaign_screen import RunScreen
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import write_json
-
-CLEAN_STATE = {"mirage_fresh": True}
-"""Variables of a run whose cluster has no state of the run before it."""
-REPLICAS = 3  # of each configuration, unless they would take longer than `WITHIN`
-WITHIN = 3600.0  # real seconds
 
 
-def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
+def compare(knobs: Knobs, screen: Screen) -> Ending:
     """Check everything, run what is not finished, and compare.
 
     Without CONFIGS the finished campaign RUN is compared again, from the records of its runs.
     """
     knobs, arms = _of_fillers(knobs)
     managers.check(knobs, several=True)
-    if not (knobs["CONFIGS"] or arms or len(values_of(knobs)) > 1):
+    if not (knobs.campaign.configs or arms or len(knobs.scheduler.managers) > 1):
         return _again(knobs, screen)
     malleability.check(knobs)
     for arm in (arms or {"": {}}).values():
-        for name in comparison_arms.names_of(knobs):
-            fillers.check(knobs | {"CONFIG": name} | arm)
-    comparison_arms.check_speed(knobs)
+        for name in names_of(knobs):
+            fillers.check(knobs.with_values({"CONFIG": name, **arm}))
+    check_speed(knobs)
     return Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms).run(screen)
 
 
-def _of_fillers(knobs: dict[str, Value]) -> tuple[dict[str, Value], Arms | None]:
+def _of_fillers(knobs: Knobs) -> tuple[Knobs, Arms | None]:
     """The knobs of the campaign, and what is compared where FILLER has several values: these, with one configuration. Else None."""
-    values = fillers.values_of(knobs)
+    values = knobs.fillers.variants
     if len(values) == 1:
         return knobs, None
-    if knobs["CONFIGS"]:
-        raise WrongUse("CONFIGS is compared already; it may be one of no, slots and planned", "filler", knobs["FILLER"])
-    return knobs | {"FILLER": values[0]}, {value: {"FILLER": value} for value in values}
+    if knobs.campaign.configs:
+        raise WrongUse("CONFIGS is compared already; it may be one of no, slots and planned", "filler", knobs.fillers.variant)
+    return knobs.with_values({"FILLER": values[0]}), {value: {"FILLER": value} for value in values}
 
 
-def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
-    folder = runs.RESULTS / str(knobs["RUN"])
-    content = RunFolder(folder).experiment if knobs["RUN"] else {}
+def _again(knobs: Knobs, screen: Screen) -> Ending:
+    folder = runs.RESULTS / (knobs.output.run or "")
+    content = RunFolder(folder).experiment if knobs.output.run else {}
     if "comparison" not in content:
         raise WrongUse(
             "nothing is given; it may be two names or more of files in configs/, without .yml: fifo backfill", parameter="configs"
@@ -96,324 +53,4 @@ def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
         raise WrongUse(
             f"results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with", parameter="configs"
         )
-    return conclude(folder, members, int(content["inputs"]["SEED"]), screen, number_of(knobs["MARGIN"]))
-
-
-def _estimate(prepared: Prepared) -> float | None:
-    """Expected real seconds of a run of the campaign at rest; None while the speed is not known."""
-    length = prepared.length()
-    return None if length is None else length.replay + STANDING
-
-
-def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) -> int:
-    """Replicas of each configuration if REPLICAS is not given: those of the campaign if it has begun; otherwise as many as take an
-    hour, at least one and at most `REPLICAS`, which it is also while the speed is not known.
-    """
-    begun = RunFolder(runs.RESULTS / str(knobs["RUN"])).experiment if knobs["RUN"] else {}
-    if "REPLICAS" in begun.get("inputs", {}):
-        return int(begun["inputs"]["REPLICAS"])
-    one = _estimate(prepared)
-    return REPLICAS if one is None else max(1, min(REPLICAS, int(WITHIN / (one * configurations))))
-
-
-@dataclass(frozen=True)
-class Campaign:
-    """The requested comparison, checked as far as possible without a cluster."""
-
-    knobs: dict[str, Value]
-    inventory: Path
-    source: Source
-    arms: Arms
-    # By label.
-    prepared: dict[str, Prepared]
-    inputs: dict[str, str]
-    folder: Path
-    parts: list[Part]
-    # Whether REPLICAS was not given.
-    is_default: bool = False
-
-    @classmethod
-    def of(cls, knobs: dict[str, Value], speed: Value = None, arms: Arms | None = None) -> Campaign:
-        """Check the knobs and prepare the workload.
-
-        speed: as it is played (clock_choice.py), by default SPEED. arms: by default the configurations of CONFIGS.
-        Raises WrongUse.
-        """
-        names = comparison_arms.names_of(knobs)
-        inventory, shrinks = preflight.inventory(knobs), knobs["SHRINK"]
-        assert isinstance(shrinks, tuple)
-        if len(shrinks) > 1:
-            raise WrongUse("a sweep is not possible here; it may be a percentage", parameter="shrink")
-        try:
-            arms = arms or comparison_arms.of_configurations(knobs)
-            paths = {name: preflight.config(knobs | {"CONFIG": name}) for name in names}
-        except WrongUse as error:
-            raise WrongUse(error.message, "configs" if error.parameter == "config" else error.parameter, error.value) from None
-        origin = source(knobs)
-        own = {"CONFIG": names[0], "RM": values_of(knobs)[0]}
-        first = {name: arms[next(iter(arms))].get(name, value) for name, value in own.items()}
-        base = Prepared.make(knobs | first | {"SPEED": speed or knobs["SPEED"]}, origin.trace, shrinks[0])
-        prepared = {
-            label: replace(base, knobs=base.knobs | arm)
-            if set(arm) <= {"CONFIG", "RM"}
-            else Prepared.make(base.knobs | arm, origin.trace, shrinks[0])
-            for label, arm in arms.items()
-        }
-        is_default = knobs["REPLICAS"] is None
-        knobs = knobs | {"REPLICAS": knobs["REPLICAS"] or _replicas(knobs, base, len(arms))}
-        inputs = {"CONFIGS": " ".join(names), "REPLICAS": str(knobs["REPLICAS"])}
-        for name, path in paths.items():
-            common = runs.inputs(knobs, origin.trace.sha256, path)
-            inputs[f"{name} content"] = common.pop("CONFIG content")
-            inputs |= {key: value for key, value in common.items() if key != "CONFIG"}
-        for label, arm in arms.items():
-            inputs |= {f"{label} {name}": runs.text_of(value) for name, value in arm.items() if name != "CONFIG"}
-        folder = runs.RESULTS / runs.name_for(knobs, inputs, datetime.now())
-        configs = {label: str(one.knobs["CONFIG"]) for label, one in prepared.items()}
-        return cls(knobs, inventory, origin, arms, prepared, inputs, folder, cls._parts(knobs, configs, folder), is_default)
-
-    @staticmethod
-    def _parts(knobs: dict[str, Value], configs: Mapping[str, str], folder: Path) -> list[Part]:
-        """The runs: one replica of each configuration, then the next replicas. configs: names of configurations by label."""
-        seed, parts = whole_of(knobs["SEED"]), []
-        for replica in range(1, whole_of(knobs["REPLICAS"]) + 1):
-            for label, name in configs.items():
-                member = Member(label, replica, f"{label}-{replica}")
-                on_head = f"{folder.name}.{member.folder}"
-                if len(on_head) > LONGEST_NAME:
-                    raise WrongUse(
-                        f"{folder.name} is too long for runs like {on_head}; it may be {LONGEST_NAME} letters with them",
-                        parameter="run",
-                    )
-                parts.append(Part(member, name, folder / member.folder, on_head, shift_of(seed, replica)))
-        return parts
-
-    def played(self) -> list[Part]:
-        """The runs in the order in which they are played: that of experiment.json if the campaign has begun; otherwise each replica
-        of all configurations in a random order, so that neither changes of the host nor the run before affect one configuration
-        only.
-        """
-        if begun := RunFolder(self.folder).experiment:
-            # An earlier release played them in the order of CONFIGS.
-            names = begun.get("order", [part.folder.name for part in self.parts])
-            return sorted(self.parts, key=lambda part: names.index(part.folder.name))
-        seed = whole_of(self.knobs["SEED"])
-        rounds = [[part for part in self.parts if part.member.replica == 1 + k] for k in range(whole_of(self.knobs["REPLICAS"]))]
-        for number, of_round in enumerate(rounds, 1):
-            random.Random(f"order {seed} {number}").shuffle(of_round)
-        return [part for of_round in rounds for part in of_round]
-
-    # ---- the campaign ----
-
-    def run(self, screen: Screen) -> Ending:
-        """Run what is not finished, compare, and write status.json."""
-        if runs.earlier(self.folder, self.inputs) is None:
-            preflight.privileges(self.knobs)
-            own = [*(part.name() for part in self.parts), runs.calibration_of(self.folder.name)]
-            with InstanceUse(self.knobs, self.folder.name, own, [self.folder], screen, first_run_host(self.knobs)) as use:
-                # Another make may have finished it while this one waited.
-                if runs.earlier(self.folder, self.inputs) is None and (ending := self._run_rest(use, screen)) is not None:
-                    return ending
-        else:
-            screen.say(f"results/{self.folder.name} is finished: nothing is run again")
-        members = [part.member for part in self.parts]
-        return conclude(self.folder, members, whole_of(self.knobs["SEED"]), screen, number_of(self.knobs["MARGIN"]))
-
-    def _run_rest(self, use: InstanceUse, screen: Screen) -> Ending | None:
-        """Run what is not finished. Returns the ending of a run that did not finish, or None."""
-        use.when_free(self._check)
-        self._announce(screen)
-        if not (self.folder / EXPERIMENT_FILE).exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_json(self.folder / EXPERIMENT_FILE, self._description())
-        with runs.only_one(self.folder):
-            (self.folder / STATUS_FILE).unlink(missing_ok=True)
-            ending = self._play_all(use, screen)
-            if ending is not None:
-                self._give_up(ending)
-        return ending
-
-    def _check(self) -> None:
-        """Checks before anything is written."""
-        knobs = self.knobs
-        at_work = preflight.running(knobs)
-        own = {self.folder.name, *(part.name() for part in self.parts)}
-        preflight.nothing_disturbed(knobs, at_work if at_work in own else self.folder.name)
-        preflight.has_room(knobs)
-        preflight.no_leftover(knobs, self.folder)
-        for part in self.parts:
-            preflight.no_leftover(knobs, part.folder, part.name())
-
-    def _description(self) -> dict[str, Any]:
-        members = [vars(part.member) for part in self.parts]
-        what = runs.describe(self.knobs, self.inputs, self.source.description)
-        return {
-            "run": self.folder.name,
-            **what,
-            "comparison": members,
-            "order": [part.folder.name for part in self.played()],
-            "shifts": {part.folder.name: part.shift for part in self.parts},
-        }
-
-    def _left(self) -> list[Part]:
-        """The runs that are not finished, in the order in which they are played."""
-        return [part for part in self.played() if part.ending() is None]
-
-    def _announce(self, screen: Screen) -> None:
-        base = next(iter(self.prepared.values()))
-        for remark in remarks(base):
-            screen.say(remark)
-        screen.say(f"each run: {base.announcement()}")
-        left, speed = len(self._left()), base.knobs["SPEED"]
-        done, one, count = len(self.parts) - left, _estimate(base), runs_at_once(self.knobs, speed, left)
-        rounds = -(-left // count)
-        length = base.length()
-        takes = run_length.in_words(AUTO, base.estimate() * rounds, None) if length is None else length.times(rounds).in_words()
-        each = ("" if one is None else f" of about {about(one)}") + (f", {count} at once" if count > 1 else "")
-        configurations = ", ".join(dict.fromkeys(part.member.label for part in self.parts))
-        all_of_it = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
-        screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{all_of_it}")
-        if (note := note_on(self.knobs, speed, count)) is not None:
-            screen.say(note)
-        replicas = whole_of(self.knobs["REPLICAS"])
-        if self.is_default:
-            why = "as many as take an hour by this estimate" if replicas < REPLICAS else "the default"
-            screen.say(f"REPLICAS={replicas} of each, {why}; the runs of a round are in random order")
-        if replicas == 1:
-            screen.say("one run of each tells nothing of the noise: no difference will be significant. REPLICAS=3 or more tells it")
-
-    def _give_up(self, ending: Ending) -> None:
-        """Write the ending of an unfinished campaign. If a role refused an input before any run began, the folder is removed."""
-        if ending.word == "wrong use" and not any(part.folder.exists() for part in self.parts):
-            shutil.rmtree(self.folder)
-        else:
-            ending.store(self.folder)
-
-    def _play_all(self, use: InstanceUse, screen: Screen) -> Ending | None:
-        """Run what is not finished. Returns the ending of a run that did not finish, or None."""
-        try:
-            speed = self._speed(use, screen)
-            prepared = {name: replace(one, knobs={**one.knobs, "SPEED": speed}) for name, one in self.prepared.items()}
-            return self._play_left(prepared, speed, use, screen)
-        except (WrongUse, Failed, Interrupted) as error:
-            return self._ending_of(error, self.folder.name, self.knobs)
-
-    def _play_left(self, prepared: Mapping[str, Prepared], speed: Value, use: InstanceUse, screen: Screen) -> Ending | None:
-        parts, count = self.played(), len(self.parts)
-        titles = {part: f"run {number} of {count}, {part.folder.name}" for number, part in enumerate(parts, 1)}
-        left = self._left()
-        took: dict[str, float] = {}
-        unfinished: list[Ending] = []
-
-        def estimate(part: Part) -> float:
-            label = part.member.label
-            return took.get(label) or _estimate(prepared[label]) or 0.0
-
-        def rest() -> str:
-            return about(sum(map(estimate, left)) / at_once)
-
-        def play(part: Part, lane: Lane) -> bool:
-            lane.screen.tell(f"about {about(estimate(part))}, all that is left about {rest()}")
-            label = part.member.label
-            while part.ending() is None:
-                began = time.monotonic()
-                ending = self._play(part, prepared[label], lane)
-                took[label] = time.monotonic() - began
-                lane.screen.tell(f"{ending.line} ({about(took[label])})")
-                if not ending.is_final:
-                    unfinished.append(Ending(ending.word, f"{part.folder.name}: {ending.message}"))
-                    return False
-            left.remove(part)
-            return True
-
-        for part in parts:
-            if (ending := part.ending()) is not None:
-                screen.say(f"{titles[part]}: {ending.word}, finished before")
-        campaign = lanes.RunsLeft(
-            self.knobs,
-            self.inventory,
-            speed,
-            self.folder,
-            use,
-            on_head=[part.name() for part in self.parts],
-            left=tuple(left),
-            play=play,
-            which=lambda part: titles[part],
-            name=Part.name,
-            folder_of=lambda part: part.folder,
-            home=lambda part: part.home(self.knobs),
-            arm=lambda part: part.member.label,
-            foot=lambda: f"{count - len(left)} of {count} runs finished, about {rest()} left",
-        )
-        at_once = campaign.at_once()
-        is_complete = campaign.run(places_of([part.folder for part in parts]), screen)
-        if unfinished or is_complete:
-            return unfinished[0] if unfinished else None
-        raise Interrupted
-
-    def _speed(self, use: InstanceUse, screen: Screen) -> Value:
-        """SPEED. For `auto` one speed is chosen for all runs, with a configuration that backfills if there is one, because its
-        cycles may limit the speed."""
-        configs = {name: configuration.of(one.knobs) for name, one in self.prepared.items()}
-        backfills = (name for name, config in configs.items() if config.backfills)
-        prepared = self.prepared[next(backfills, next(iter(configs)))]
-
-        def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
-            variables = {**replay_variables(prepared, speed, run, results), **more, **CLEAN_STATE}
-            use.play("experiment", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / ANSIBLE_LOG_FILE)
-
-        return speed_for(prepared, self.folder, replay, screen)
-
-    def _inputs_of(self, part: Part) -> dict[str, str]:
-        """The inputs of one run: those of the campaign, with the knobs of its arm."""
-        of_arms = {f"{label} {name}" for label, arm in self.arms.items() for name in arm}
-        inputs = {name: text for name, text in self.inputs.items() if name not in {"CONFIGS", "REPLICAS", *of_arms}}
-        own = {name: runs.text_of(value) for name, value in self.arms[part.member.label].items()}
-        return {"CONFIG": part.config, **inputs, **own}
-
-    def _play(self, part: Part, prepared: Prepared, lane: Lane) -> Ending:
-        """Start or continue one run, and write its status.json."""
-        is_new = not (part.folder / EXPERIMENT_FILE).exists()
-        prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
-        if is_new:
-            what = runs.describe(prepared.knobs, self._inputs_of(part), self.source.description)
-            prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift, **lane.place()}, part.name())
-        else:
-            if part.is_spoiled():
-                part.begin_anew()
-                lane.screen.say(
-                    f"{part.folder.name} was interrupted for too long: it is played anew, attempt {part.attempt()} of {ATTEMPTS}"
-                )
-            elif not preflight.has_journal(lane.knobs, part.name()):
-                lane.screen.say(f"{part.folder.name} begins again: its cluster is gone")
-            runs.set_place(part.folder, lane.place())
-            prepared.write_again(part.folder, part.name())
-        (part.folder / STATUS_FILE).unlink(missing_ok=True)
-        try:
-            manager = values_of(prepared.knobs)[0]
-            lane.clear_for(manager, self.inventory, part.folder / ANSIBLE_LOG_FILE)
-            known = launch_costs.variables(self.folder, manager, lane.host)
-            variables = {**replay_variables(prepared, speed, part.name(), part.folder), **known, **CLEAN_STATE}
-            lane.play("experiment", variables, self.inventory, part.folder / ANSIBLE_LOG_FILE)
-            launch_costs.keep(self.folder, part.folder, manager, lane.host)
-            ending = ending_of(part.folder)
-        except (WrongUse, Failed, Interrupted) as error:
-            ending = self._ending_of(error, part.name(), lane.knobs)
-        if is_new and ending.word == "wrong use":
-            shutil.rmtree(part.folder)
-            return ending
-        runs.complete(part.folder)
-        ending.store(part.folder)
-        if ending.is_final:
-            report.write_meanwhile(part.folder)
-        return ending
-
-    def _ending_of(self, error: Exception, run: str, knobs: dict[str, Value]) -> Ending:
-        if isinstance(error, WrongUse):
-            return Ending("wrong use", user_message(error))
-        if isinstance(error, Failed):
-            return Ending("failed", str(error))
-        goes_on = f"the same command (with RUN={self.folder.name})"
-        if preflight.running(knobs) != run:
-            return Ending("failed", f"interrupted; {goes_on} goes on")
-        return Ending("failed", f"interrupted; the replay itself goes on: {goes_on} follows it, make teardown ends it")
+    return conclude(folder, members, int(content["inputs"]["SEED"]), screen, float(knobs.campaign.margin))

@@ -12,14 +12,14 @@ from rich import box
 from rich.table import Table
 
 from mirage import ROOT
-from mirage.commands.offline import Knobs
 from mirage.experiment.endings import Ending
-from mirage.experiment.prepare import whole_of
+from mirage.knobs.knobs import Knobs
 from mirage.reports import folder as report
 from mirage.reports.pictures import Picture, draw
 from mirage.simulation.saturation import Study, measure, summary
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
+from mirage.text.words import about
 
 FOLDER = ROOT / "results/figure-load"
 # Seconds before progress is shown.
@@ -27,13 +27,13 @@ _PATIENCE = 5.0
 PANELS = {True: "with rescheduling when a job ends early", False: "without rescheduling"}
 
 
-def figure_load(values: Knobs, screen: Screen) -> Ending:
+def figure_load(knobs: Knobs, screen: Screen) -> Ending:
     """Simulate, print the table, and write picture and table into the folder OUT."""
-    if not values["OUT"]:
+    if not knobs.output.out:
         FOLDER.parent.mkdir(exist_ok=True)
-    folder = Path(str(values["OUT"])) if values["OUT"] else FOLDER
+    folder = Path(knobs.output.out) if knobs.output.out else FOLDER
     report.check(folder)
-    return make(Study(seed=whole_of(values["SEED"])), folder, screen)
+    return make(Study(seed=knobs.workload.seed), folder, screen)
 
 
 def make(study: Study, folder: Path, screen: Screen) -> Ending:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from mirage import ROOT
-from mirage.knobs.parse import Value
 
 LOGS = ROOT / "results/.logs"
 
 
-def new_log(target: str, values: dict[str, Value]) -> Path:
+def new_log(target: str, cluster: str) -> Path:
     """Path of the log for the output of the target's playbook. A log of an earlier call is removed."""
-    log = LOGS / f"{target}-{values['CLUSTER']}.log"
+    log = LOGS / f"{target}-{cluster}.log"
     log.unlink(missing_ok=True)
     return log

@@ -17,13 +17,13 @@ from pathlib import Path
 from mirage.commands.logs import LOGS
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.knobs import resolve
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.disk import out_of_space
 from slurm_mirage.base.errors import WrongUse
 
-Command = Callable[[dict[str, Value], Screen], Ending]
+Command = Callable[[Knobs, Screen], Ending]
 # Module of mirage.commands and its function for each target. Modules are imported when they are called, because some load polars,
 # which takes longer than the other targets.
 TARGETS = {
@@ -68,17 +68,17 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
         if len(arguments) != 1 or arguments[0] not in TARGETS:
             raise WrongUse(f"target: {' '.join(arguments) or 'none'}; it may be one of: {', '.join(TARGETS)}")
         target = arguments[0]
-        values = resolve.resolve(os.environ, target)
+        knobs = resolve.resolve(os.environ, target)
         inventory = BY_NAME["INVENTORY"]
-        if values["INVENTORY"] != inventory.default and target in inventory.targets and target not in WITHOUT_HOSTS:
-            from mirage.experiment.hosts import knobs_of, of_one_cluster
+        if knobs.cluster.inventory != inventory.default and target in inventory.targets and target not in WITHOUT_HOSTS:
+            from mirage.experiment.hosts import of_one_cluster, with_inventory
 
-            values |= knobs_of(values, os.environ)
+            knobs = with_inventory(knobs, os.environ)
             if target in OF_ONE_CLUSTER:
-                of_one_cluster(values, f"make {target}")
+                of_one_cluster(knobs.cluster, f"make {target}")
         for name in resolve.unused(target, os.environ):
             screen.say(f"note: make {target} ignores {name}")
-        return command(target)(values, screen)
+        return command(target)(knobs, screen)
     except WrongUse as error:
         return Ending("wrong use", resolve.user_message(error))
     except Failed as error:

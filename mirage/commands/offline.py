@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirage.experiment.prepare import LOAD_OF_A_LOG, generated, in_whole_nodes, whole_of
-from mirage.knobs.parse import Value
+from mirage.experiment.prepare import LOAD_OF_A_LOG, generated, in_whole_nodes
+from mirage.knobs.knobs import Knobs
 from mirage.terminal.screen import Screen
+from mirage.text.input_file import kind
 from mirage.traces.trace import Trace, read_trace
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.input_file import kind
-
-Knobs = dict[str, Value]
 
 # Knobs that select lines of a log.
 SELECTS = ("JOBS", "OFFSET", "MIN_RUNTIME", "FROM", "TO", "QUEUES", "USERS")
@@ -20,10 +18,10 @@ SELECTS = ("JOBS", "OFFSET", "MIN_RUNTIME", "FROM", "TO", "QUEUES", "USERS")
 MANY_BYTES, MANY_JOBS = 50_000_000, 500_000
 
 
-def output(values: Knobs) -> Path:
+def output(out: str) -> Path:
     """The path OUT. Raises WrongUse unless it is a file in an existing folder."""
-    path = Path(str(values["OUT"]))
-    if not values["OUT"]:
+    path = Path(out)
+    if not out:
         raise WrongUse("the file to write is missing; it may be any path, as in OUT=w.swf", parameter="out")
     if found := kind(path):  # it would be replaced
         raise WrongUse(f"{path}: is {found}; it must be a regular file, or a new one", parameter="out")
@@ -40,17 +38,18 @@ def say_notes(notes: dict[str, int], unread: Unread, screen: Screen) -> None:
         screen.say(f"in the log: {count}: {irregularity.replace('_', ' ')}")
 
 
-def logged(values: Knobs, screen: Screen) -> Trace:
+def logged(knobs: Knobs, screen: Screen) -> Trace:
     """Read the log TRACE, or generate JOBS jobs with MODEL."""
-    if values["TRACE"]:
-        if values["LOAD"] is not None:
+    workload, machine = knobs.workload, knobs.nodes.machine
+    if workload.trace:
+        if workload.load is not None:
             raise WrongUse(LOAD_OF_A_LOG, parameter="load")
-        path = Path(str(values["TRACE"]))
+        path = Path(workload.trace)
         if path.is_file() and path.stat().st_size >= MANY_BYTES:
             screen.say(f"reading {path}: {path.stat().st_size / 1e6:.0f} MB")
-        trace = in_whole_nodes(read_trace(path), values)
+        trace = in_whole_nodes(read_trace(path), machine)
         say_notes(trace.notes, trace.unread, screen)
         return trace
-    if values["JOBS"] is not None and whole_of(values["JOBS"]) >= MANY_JOBS:
-        screen.say(f"generating {values['JOBS']} jobs")
-    return generated(values)
+    if workload.jobs is not None and workload.jobs >= MANY_JOBS:
+        screen.say(f"generating {workload.jobs} jobs")
+    return generated(workload, machine)

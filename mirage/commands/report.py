@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mirage.experiment import report as pages
 from mirage.experiment.endings import Ending
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.terminal.screen import Screen
 
 
-def report(values: dict[str, Value], screen: Screen) -> Ending:
+def report(knobs: Knobs, screen: Screen) -> Ending:
     """Make the report of results/RUN again."""
-    folder = pages.folder_of(values)
+    folder = pages.folder_of(knobs.output.run)
     return Ending("ok", f"{pages.make(folder)}, results/{folder.name}/{pages.NAME}")

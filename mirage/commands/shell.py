@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mirage.experiment import preflight
 from mirage.experiment.endings import Ending, Failed
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
@@ -65,14 +65,15 @@ def configuration_of(directory: Path) -> dict[str, str]:
     return {"PBS_CONF_FILE": f"{directory}/etc/pbs.conf"}
 
 
-def shell(values: dict[str, Value], screen: Screen) -> Ending:
+def shell(knobs: Knobs, screen: Screen) -> Ending:
     """Replace this program by the shell. Returns only by an exception."""
-    preflight.privileges(values)
-    directory = preflight.instance_directory(values)
-    if not preflight.is_here(values) and not directory.exists():
+    cluster = knobs.cluster
+    preflight.privileges(cluster)
+    directory = preflight.instance_directory(cluster)
+    if not preflight.is_here(cluster) and not directory.exists():
         message = "make shell enters a cluster on this machine; call it on the head, in a clone that is there"
         raise WrongUse(message, parameter="inventory")
-    words = command(directory, str(values["CLUSTER"]))
-    if (work := preflight.at_work(values)) is not None:
+    words = command(directory, cluster.name)
+    if (work := preflight.at_work(cluster)) is not None:
         screen.say(f"warning: run {work.order} goes on in this cluster; a job that is submitted here makes it invalid")
     os.execvp(words[0], words)

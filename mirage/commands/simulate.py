@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from mirage.commands.offline import Knobs, logged, output
+from mirage.commands.offline import logged, output
 from mirage.experiment import fillers
 from mirage.experiment.endings import Ending
-from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, machine_of, number_of, selection_of, whole_of
+from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, selection_of_any
+from mirage.knobs.knobs import Knobs, MetricKnobs, WorkloadKnobs
 from mirage.metrics import metrics as definitions
 from mirage.metrics.fillers import simulated_executions
 from mirage.metrics.jobs_frame import executions_from_log
@@ -53,43 +54,42 @@ class Shape:
         return {"MaxProcs": str(self.processors), **({"MaxNodes": str(self.nodes)} if self.nodes else {})}
 
 
-def simulate(values: Knobs, screen: Screen) -> Ending:
+def simulate(knobs: Knobs, screen: Screen) -> Ending:
     """Print the metrics of the simulated and of the recorded schedule, and write the simulated one to OUT."""
-    out = output(values) if values["OUT"] else None
+    out = output(knobs.output.out) if knobs.output.out else None
     if out is not None and not out.name.endswith((".swf", ".swf.gz", ".csv")):
         raise WrongUse(f"{out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)", parameter="out")
-    trace = _trace(values, screen)
-    shape = _shape(values, trace, screen)
-    fillers.check(values)
-    selection = selection_of(values)
+    trace = _trace(knobs, screen)
+    shape = _shape(knobs, trace, screen)
+    fillers.check(knobs)
+    workload, policy = knobs.workload, knobs.scheduler.policy
     chosen = prepare(
-        replace(trace, frame=estimates.replace(trace.frame, str(values["ESTIMATES"]), whole_of(values["SEED"]))),
-        # A generated workload has as many jobs as JOBS says.
-        selection if values["TRACE"] else replace(selection, jobs=None),
+        replace(trace, frame=estimates.replace(trace.frame, workload.estimates, workload.seed)),
+        selection_of_any(workload),
         classes=shape.classes,
         slack=SLACK,
-        sizes=str(values["SIZES"]),
-        preset=str(values["PRESET"]),
+        sizes=knobs.jobs.sizes,
+        preset=knobs.jobs.preset,
     )
     for done, counts in (("left out", chosen.excluded), ("prepared", chosen.notes)):
         for reason, count in counts.items():
             screen.say(f"{done}: {count} jobs ({reason.replace('_', ' ')})")
-    by_limits, policy = values["ESTIMATES"] == "keep", str(values["POLICY"])
+    by_limits = workload.estimates == "keep"
     frame, executions = played(chosen, shape.processors, policy, by_limits=by_limits), None
-    if fillers.is_wanted(values):
-        without, words = frame, fillers.words_of(values)
+    if knobs.fillers.is_wanted:
+        without, words = frame, fillers.words_of(knobs.fillers)
         frame, executions = filled(
-            chosen, shape.processors, policy, by_limits=by_limits, words=words, variant=str(values["FILLER"])
+            chosen, shape.processors, policy, by_limits=by_limits, words=words, variant=knobs.fillers.variant
         )  # fmt: skip
-    simulated = _metrics(jobs_of(frame), shape.processors, shape.nodes, values, executions)
+    simulated = _metrics(jobs_of(frame), shape.processors, shape.nodes, knobs.metrics, executions)
     of_selection = frame.filter(pl.col("preset").is_null())
-    _show(_recorded(of_selection, trace, values), simulated, screen)
+    _show(_recorded(of_selection, trace, knobs), simulated, screen)
     if executions is not None:
         screen.say(_gain(simulated["metrics"], words))
         screen.say(_delay(frame, without))
     if out is not None:
-        _write(out, frame, trace, shape, values)
-    told = f"{of_selection.height} jobs under {NAMES[str(values['POLICY'])]}, simulated, without Slurm"
+        _write(out, frame, trace, shape, workload, policy)
+    told = f"{of_selection.height} jobs under {NAMES[policy]}, simulated, without Slurm"
     return Ending("ok", told + (f", {out}" if out else ""))
 
 
@@ -155,9 +155,9 @@ def jobs_of(frame: pl.DataFrame) -> pl.DataFrame:
     return definitions.frame_from_swf(frame.with_columns(suspended=pl.lit(0.0))).with_columns(frame["preset"])
 
 
-def _trace(values: Knobs, screen: Screen) -> Trace:
+def _trace(knobs: Knobs, screen: Screen) -> Trace:
     """The log or the generated workload, with unique job numbers."""
-    trace = logged(values, screen)
+    trace = logged(knobs, screen)
     numbers = trace.frame["job_number"]
     if numbers.is_unique().all() and (trace.frame.is_empty() or (numbers > 0).all()):
         return trace
@@ -166,13 +166,13 @@ def _trace(values: Knobs, screen: Screen) -> Trace:
     return replace(trace, frame=trace.frame.with_columns(job_number=lines))
 
 
-def _shape(values: Knobs, trace: Trace, screen: Screen) -> Shape:
+def _shape(knobs: Knobs, trace: Trace, screen: Screen) -> Shape:
     """The machine of NODES, CPUS or CLASSES if one of them is given, otherwise that of the log."""
-    if values["TRACE"] and not any(os.environ.get(name) for name in ("NODES", "CPUS", "CLASSES")):
+    if knobs.workload.trace and not any(os.environ.get(name) for name in ("NODES", "CPUS", "CLASSES")):
         processors, nodes = trace.machine()
         screen.say(f"machine: {processors} processors ({trace.machine_source()})")
         return Shape(((1, processors),), nodes)
-    machine = machine_of(values)
+    machine = knobs.nodes.machine
     screen.say(f"machine: {machine.in_words()} ({'CLASSES' if machine.path else 'NODES, CPUS'})")
     return Shape(tuple((item.count, item.cpus) for item in machine.classes), machine.nodes)
 
@@ -181,7 +181,7 @@ def _metrics(
     jobs: pl.DataFrame,
     processors: int,
     nodes: int | None,
-    values: Knobs,
+    settings: MetricKnobs,
     executions: pl.DataFrame | None = None,
     lost: pl.DataFrame | None = None,
 ) -> dict[str, Any]:
@@ -189,23 +189,23 @@ def _metrics(
         jobs,
         processors,
         nodes,
-        number_of(values["TAU"]),
+        float(settings.tau),
         fillers=executions,
         executions=lost,
-        w2_reading=str(values["W2"]),
-        immediate_below=1.0 if values["IMMEDIATE"] is None else number_of(values["IMMEDIATE"]),
-        warmup_cut=str(values["WARMUP_CUT"]),
-        cooldown_cut=str(values["COOLDOWN_CUT"]),
+        w2_reading=settings.w2,
+        immediate_below=1.0 if settings.immediate is None else float(settings.immediate),
+        warmup_cut=settings.warmup_cut,
+        cooldown_cut=settings.cooldown_cut,
     )
     return measured | metric_errors.of_schedule(jobs, measured)
 
 
-def _recorded(frame: pl.DataFrame, trace: Trace, values: Knobs) -> dict[str, Any] | None:
+def _recorded(frame: pl.DataFrame, trace: Trace, knobs: Knobs) -> dict[str, Any] | None:
     """Metrics of the recorded schedule of the same jobs on the log's machine; None if the log has no waits."""
     same = trace.frame.join(frame, on="job_number", how="semi")
-    if not values["TRACE"] or not (same["wait"] >= 0).any():
+    if not knobs.workload.trace or not (same["wait"] >= 0).any():
         return None
-    return _metrics(definitions.frame_from_swf(same), *trace.machine(), values, lost=executions_from_log(same))
+    return _metrics(definitions.frame_from_swf(same), *trace.machine(), knobs.metrics, lost=executions_from_log(same))
 
 
 def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Screen) -> None:
@@ -257,15 +257,15 @@ def _text(value: float | None, unit: str) -> str:
     return f"{value:.2f} s" if value is not None and unit == "s" else table.value_text(value, unit)
 
 
-def _write(out: Path, frame: pl.DataFrame, trace: Trace, shape: Shape, values: Knobs) -> None:
-    load = f", load {values['LOAD']}" if values["LOAD"] else ""
-    generated = f"model {values['MODEL'] or DEFAULT_MODEL}, seed {values['SEED']}{load}"
-    source = Path(str(values["TRACE"])).name if values["TRACE"] else generated
+def _write(out: Path, frame: pl.DataFrame, trace: Trace, shape: Shape, knobs: WorkloadKnobs, policy: str) -> None:
+    load = f", load {knobs.load}" if knobs.load else ""
+    generated = f"model {knobs.model or DEFAULT_MODEL}, seed {knobs.seed}{load}"
+    source = Path(knobs.trace).name if knobs.trace else generated
     if out.suffix == ".csv":
         batsim.write_batsim(jobs_of(frame), out, source)
         return
     kept = {label: trace.header[label] for label in KEPT_LABELS if label in trace.header}
-    note = f"waits are simulated: {NAMES[str(values['POLICY'])]}, estimates {values['ESTIMATES']}; jobs of {source}"
+    note = f"waits are simulated: {NAMES[policy]}, estimates {knobs.estimates}; jobs of {source}"
     if count := frame["preset"].count():
         note += f"; the first {count} are presets"
     swf.write_swf(frame, {**kept, **shape.header(), "Note": note}, out)

@@ -13,9 +13,9 @@ from pathlib import Path
 from mirage.commands.compare import compare
 from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
-from mirage.knobs.managers import OPENPBS, values_of
-from mirage.knobs.parse import Value
-from mirage.knobs.resolve import parse
+from mirage.knobs.knobs import Knobs, SchedulerKnobs
+from mirage.knobs.parse import OPENPBS
+from mirage.knobs.resolve import with_texts
 from mirage.knobs.table import BY_NAME
 from mirage.records.file_names import COMPARISON_FILE
 from mirage.records.run_folder import RunFolder
@@ -69,13 +69,13 @@ STUDIES = {
 }
 
 
-def study_scms(values: dict[str, Value], screen: Screen) -> Ending:
+def study_scms(knobs: Knobs, screen: Screen) -> Ending:
     """FIFO against backfill by waiting indices, under Slurm, and under OpenPBS where its archive is given."""
-    if values["OPENPBS_SOURCE"] is None and OPENPBS not in values_of(values):
+    if knobs.scheduler.openpbs_source is None and OPENPBS not in knobs.scheduler.managers:
         told = "Slurm's FIFO and backfill only, and nothing in the place of the source's Torque"
         screen.say(f"OPENPBS_SOURCE is not given: {told}")
-    ending = study("study-scms", values, screen)
-    folder = runs.RESULTS / str(_knobs("study-scms", values)["RUN"])
+    ending = study("study-scms", knobs, screen)
+    folder = runs.RESULTS / (_knobs("study-scms", knobs).output.run or "study-scms")
     if ending.is_final and (folder / COMPARISON_FILE).is_file():
         _write_scms(folder)
         screen.say(f"study: results/{folder.name}/study.html")
@@ -92,44 +92,40 @@ def _write_scms(folder: Path) -> None:
     write_atomically(folder / "study.html", page(folder.name, content, found))
 
 
-def study_suspend(values: dict[str, Value], screen: Screen) -> Ending:
+def study_suspend(knobs: Knobs, screen: Screen) -> Ending:
     """Suspension of jobs against none."""
-    return study("study-suspend", values, screen)
+    return study("study-suspend", knobs, screen)
 
 
-def study(name: str, values: dict[str, Value], screen: Screen) -> Ending:
+def study(name: str, knobs: Knobs, screen: Screen) -> Ending:
     """Run the comparison, or continue it where it stopped."""
     chosen = STUDIES[name]
-    takes = _takes(chosen, values)
+    takes = _takes(chosen, knobs)
     for given in ("TRACE", "SLURM_CONF", "CLASSES"):
-        if values[given]:
+        if knobs.value(given):
             raise WrongUse(
                 f"{name} has a workload and a machine of its own; make compare takes yours", parameter=BY_NAME[given].parameter
             )
-    screen.say(f"{chosen.title}: {takes}" + ("" if _is_full(values) else "; FULL=yes is the published size"))
-    return compare(_knobs(name, values), screen)
+    screen.say(f"{chosen.title}: {takes}" + ("" if knobs.campaign.is_full else "; FULL=yes is the published size"))
+    return compare(_knobs(name, knobs), screen)
 
 
-def _is_full(values: dict[str, Value]) -> bool:
-    return values["FULL"] == "yes"
-
-
-def _has_openpbs(chosen: Study, values: dict[str, Value]) -> bool:
+def _has_openpbs(chosen: Study, scheduler: SchedulerKnobs) -> bool:
     """Whether the study compares resource managers: RM=slurm with OPENPBS_SOURCE is refused by `managers.check`."""
-    is_wanted = not os.environ.get("RM") or len(values_of(values)) > 1
-    return bool(chosen.with_openpbs) and values["OPENPBS_SOURCE"] is not None and is_wanted
+    is_wanted = not os.environ.get("RM") or len(scheduler.managers) > 1
+    return bool(chosen.with_openpbs) and scheduler.openpbs_source is not None and is_wanted
 
 
-def _takes(chosen: Study, values: dict[str, Value]) -> str:
-    if _has_openpbs(chosen, values):
-        return chosen.with_openpbs_takes[_is_full(values)]
-    return chosen.full_takes if _is_full(values) else chosen.smoke_takes
+def _takes(chosen: Study, knobs: Knobs) -> str:
+    if _has_openpbs(chosen, knobs.scheduler):
+        return chosen.with_openpbs_takes[knobs.campaign.is_full]
+    return chosen.full_takes if knobs.campaign.is_full else chosen.smoke_takes
 
 
-def _knobs(name: str, values: dict[str, Value]) -> dict[str, Value]:
+def _knobs(name: str, knobs: Knobs) -> Knobs:
     """The knobs of the comparison: the study's own, but for those that are given."""
-    chosen, is_full = STUDIES[name], _is_full(values)
+    chosen, is_full = STUDIES[name], knobs.campaign.is_full
     own = {**chosen.knobs, **(chosen.full if is_full else chosen.smoke), "RUN": f"{name}-full" if is_full else name}
-    if _has_openpbs(chosen, values):
+    if _has_openpbs(chosen, knobs.scheduler):
         own |= {**chosen.with_openpbs, **({} if is_full else chosen.smoke_with_openpbs)}
-    return values | {knob: parse(knob, text) for knob, text in own.items() if not os.environ.get(knob)}
+    return with_texts(knobs, {knob: text for knob, text in own.items() if not os.environ.get(knob)})

@@ -9,22 +9,24 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from mirage.commands.compare import Campaign
-from mirage.commands.study_malleable import chosen, refuse
+from mirage.campaign.arms import Arms
+from mirage.campaign.campaign import Campaign
+from mirage.commands.study_malleable import chosen, name_of, refuse
 from mirage.experiment import clock_choice, fillers, runs
-from mirage.experiment.comparison_arms import Arms
 from mirage.experiment.endings import Ending
-from mirage.experiment.prepare import SLACK, machine_of, selection_of, whole_of
+from mirage.experiment.prepare import SLACK, selection_of
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Value
 from mirage.records.run_folder import RunFolder
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
+from mirage.text.words import about
 from mirage.traces.trace import Trace
 from mirage.workloads.models import estimates
 from mirage.workloads.workload import prepare
@@ -48,14 +50,15 @@ LOG_ACCURACIES = ("keep", "0", "0.5", "1")
 _PATIENCE = 5.0
 
 
-def study_filler(values: dict[str, Value], screen: Screen) -> Ending:
+def study_filler(given: Knobs, screen: Screen) -> Ending:
     """Simulate, play what is to be played, and make the page."""
-    is_full = values["FULL"] == "yes"
-    name = str(values["RUN"] or (f"{NAME}-full" if is_full else NAME))
-    refuse(values, NAME, ("MODEL", "SLURM_CONF", "CLASSES", "CONFIGS", "FILLER", "FILLER_JOBS"))
-    knobs = chosen(values, {**KNOBS, "RUN": f"{name}-runs", **({} if values["JOBS"] else {"JOBS": FULL_JOBS if is_full else JOBS})})
+    is_full = given.campaign.is_full
+    name = name_of(given, NAME)
+    refuse(given, NAME, ("MODEL", "SLURM_CONF", "CLASSES", "CONFIGS", "FILLER", "FILLER_JOBS"))
+    jobs = {} if given.workload.jobs else {"JOBS": FULL_JOBS if is_full else JOBS}
+    knobs = chosen(given, {**KNOBS, "RUN": f"{name}-runs", **jobs})
     points = [_point(*one) for one in (FULL_PLAYED if is_full else PLAYED)]
-    campaign = _campaign(knobs, points, screen) if values["TRACE"] else None
+    campaign = _campaign(knobs, points, screen) if given.workload.trace else None
     rows, mains = _simulated(name, knobs, campaign, is_full, points, screen)
     if campaign is None:
         _write(name, rows, mains, None, points)
@@ -80,33 +83,33 @@ def label(point: Point) -> str:
 
 def arms(points: list[Point]) -> Arms:
     """One arm without fillers, and one for each point."""
-    found: dict[str, dict[str, Value]] = {NO: {"FILLER": NO}}
+    found: dict[str, Mapping[str, Value]] = {NO: {"FILLER": NO}}
     return found | {label(one): {"FILLER": one.variant, "FILLER_JOBS": one.words().text()} for one in points}
 
 
-def _campaign(knobs: dict[str, Value], points: list[Point], screen: Screen) -> Campaign:
+def _campaign(knobs: Knobs, points: list[Point], screen: Screen) -> Campaign:
     for arm in arms(points).values():
-        fillers.check(knobs | arm)
+        fillers.check(knobs.with_values(arm))
     return Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms(points))
 
 
-def study_of(knobs: dict[str, Value], is_full: bool) -> Study:
+def study_of(seed: int, is_full: bool) -> Study:
     """The simulated part of the study: workloads of the model lomonosov, with some repetitions, or more of them if `is_full`."""
     from mirage.simulation import filler_study, saturation
 
     repetitions = FULL_REPETITIONS if is_full else REPETITIONS
-    machine = saturation.Study(repetitions=repetitions, seed=whole_of(knobs["SEED"]))
+    machine = saturation.Study(repetitions=repetitions, seed=seed)
     return filler_study.Study(machine=machine)
 
 
 def _simulated(
-    name: str, knobs: dict[str, Value], campaign: Campaign | None, is_full: bool, points: list[Point], screen: Screen
+    name: str, knobs: Knobs, campaign: Campaign | None, is_full: bool, points: list[Point], screen: Screen
 ) -> tuple[pl.DataFrame, dict[str, str]]:
     """Rows of all simulations, and the main accuracy of each workload; those of a begun study are not simulated again."""
     from mirage.reports.filler_study.page import LOG, LOMONOSOV
     from mirage.simulation.filler_study import SCHEMA, lomonosov, measure, simulated
 
-    study, folder = study_of(knobs, is_full), runs.RESULTS / name
+    study, folder = study_of(knobs.workload.seed, is_full), runs.RESULTS / name
     mains = {LOMONOSOV: study.main} | ({LOG: "keep"} if campaign else {})
     inputs = {"study": repr(study), "log": campaign.inputs if campaign else None}
     if (folder / "simulated.csv").exists() and read_json(folder / "simulated.json") == inputs:
@@ -140,15 +143,15 @@ def _simulated(
     return rows, mains
 
 
-def jobs_of_log(knobs: dict[str, Value], trace: Trace, accuracy: str) -> Jobs:
+def jobs_of_log(knobs: Knobs, trace: Trace, accuracy: str) -> Jobs:
     """The jobs of the comparison, with the log's time limits (keep) or estimates of this accuracy."""
     from mirage.reports.filler_study.page import LOG
     from mirage.simulation.filler_study import Jobs
 
-    machine = machine_of(knobs)
-    changed = replace(trace, frame=estimates.replace(trace.frame, accuracy, whole_of(knobs["SEED"])))
+    machine = knobs.nodes.machine
+    changed = replace(trace, frame=estimates.replace(trace.frame, accuracy, knobs.workload.seed))
     classes = tuple((item.count, item.cpus) for item in machine.classes)
-    jobs = prepare(changed, selection_of(knobs), classes=classes, slack=SLACK, sizes=str(knobs["SIZES"])).jobs
+    jobs = prepare(changed, selection_of(knobs.workload), classes=classes, slack=SLACK, sizes=knobs.jobs.sizes).jobs
     plan = jobs["limit_minutes"] * 60 if accuracy == "keep" else jobs["requested"]
     cancel = jobs.select(pl.col("submit") + pl.col("cancel_after_virtual").fill_null(float("inf"))).to_series()
     submit, runtime, cancels, plans = (

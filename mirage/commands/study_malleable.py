@@ -13,12 +13,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.commands.compare import Campaign
+from mirage.campaign.arms import Arms
+from mirage.campaign.campaign import Campaign
 from mirage.experiment import clock_choice, malleability, runs
-from mirage.experiment.comparison_arms import Arms
 from mirage.experiment.endings import Ending
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Value
-from mirage.knobs.resolve import parse
+from mirage.knobs.resolve import with_texts
 from mirage.knobs.table import BY_NAME
 from mirage.records.run_folder import RunFolder
 from mirage.reports.malleable_study.source import ASYNC, FIXED, PREFERRED, SYNC, WIDE
@@ -64,40 +65,39 @@ class Comparison:
     name: str
     workload: str
     jobs: int
-    knobs: dict[str, Value]
+    knobs: Knobs
     arms: Arms
 
     def run(self, screen: Screen) -> Ending:
         """Check everything, run what is not finished, and compare. The ending of a finished one is shown again."""
-        malleability.check(self.knobs | {"MALLEABLE": Decimal(1)})
+        malleability.check(self.knobs.with_values({"MALLEABLE": Decimal(1)}))
         return Campaign.of(self.knobs, clock_choice.chosen(self.knobs, screen), self.arms).run(screen)
 
 
-def study_malleable(values: dict[str, Value], screen: Screen) -> Ending:
+def study_malleable(knobs: Knobs, screen: Screen) -> Ending:
     """Run all comparisons of the study, and make its page."""
-    is_full, name = _is_full(values), _name(values, STUDY)
-    refuse(values, STUDY, ("TRACE", "SLURM_CONF", "CLASSES", "CONFIGS", "MODEL", "MALLEABLE_JOBS"))
-    comparisons = planned(values, name, is_full)
+    is_full, name = knobs.campaign.is_full, name_of(knobs, STUDY)
+    refuse(knobs, STUDY, ("TRACE", "SLURM_CONF", "CLASSES", "CONFIGS", "MODEL", "MALLEABLE_JOBS"))
+    comparisons = planned(knobs, name, is_full)
     runs_of_each = f"{len(comparisons)} comparisons of {', '.join(str(one.jobs) for one in comparisons)} jobs"
     screen.say(f"malleable jobs against fixed ones: {runs_of_each}" + ("" if is_full else "; FULL=yes is the published size"))
     return _all(name, comparisons, screen)
 
 
-def study_malleable_share(values: dict[str, Value], screen: Screen) -> Ending:
+def study_malleable_share(knobs: Knobs, screen: Screen) -> Ending:
     """Compare shares of malleable jobs under three strategies."""
-    is_full, name = _is_full(values), _name(values, SHARE)
-    refuse(values, SHARE, ("MODEL", "SLURM_CONF", "CLASSES", "CONFIGS", "MALLEABLE_JOBS"))
-    if not values["TRACE"]:
+    is_full, name = knobs.campaign.is_full, name_of(knobs, SHARE)
+    refuse(knobs, SHARE, ("MODEL", "SLURM_CONF", "CLASSES", "CONFIGS", "MALLEABLE_JOBS"))
+    if not knobs.workload.trace:
         raise WrongUse("nothing is given; it may be the path of a log, such as that of KTH-SP2", parameter="trace")
     own = {**SHARE_KNOBS, "JOBS": FULL_SHARE_JOBS if is_full else SHARE_JOBS, "RUN": name}
-    comparison = Comparison(name, "log", 0, chosen(values, own), share_arms(FULL_SHARES if is_full else SHARES))
+    comparison = Comparison(name, "log", 0, chosen(knobs, own), share_arms(FULL_SHARES if is_full else SHARES))
     return comparison.run(screen)
 
 
-def planned(values: dict[str, Value], name: str, is_full: bool) -> list[Comparison]:
+def planned(knobs: Knobs, name: str, is_full: bool) -> list[Comparison]:
     """The comparisons of the study, those with the fewest jobs first."""
-    given = values["JOBS"]
-    counts = (given,) if isinstance(given, int) else FULL_JOBS if is_full else JOBS
+    counts = (knobs.workload.jobs,) if knobs.workload.jobs is not None else FULL_JOBS if is_full else JOBS
     found = []
     for jobs in counts:
         for workload, machine in MACHINES.items():
@@ -105,12 +105,12 @@ def planned(values: dict[str, Value], name: str, is_full: bool) -> list[Comparis
             own = {**COMMON, **machine, "JOBS": str(jobs), "RUN": folder}
             texts = ARMS[workload] | (FULL_ARMS[workload] if is_full else {})
             arms = {label: arm(text) for label, text in texts.items()}
-            found.append(Comparison(folder, workload, jobs, chosen(values, own), arms))
+            found.append(Comparison(folder, workload, jobs, chosen(knobs, own), arms))
     return found
 
 
-def arm(words: str, share: int = 100) -> dict[str, Value]:
-    """The knobs of an arm with these MALLEABLE_JOBS, for a share in per cent; words "": fixed jobs."""
+def arm(words: str, share: int = 100) -> Mapping[str, Value]:
+    """The values of an arm with these MALLEABLE_JOBS, for a share in per cent; words "": fixed jobs."""
     if not words or not share:
         return {"MALLEABLE": Decimal(0)}
     return {"MALLEABLE": Decimal(share) / 100, "MALLEABLE_JOBS": words}
@@ -118,30 +118,27 @@ def arm(words: str, share: int = 100) -> dict[str, Value]:
 
 def share_arms(shares: Sequence[int]) -> Arms:
     """One arm without malleable jobs, and one of each strategy for each other share."""
-    arms: dict[str, dict[str, Value]] = {FIXED: arm("")}
-    return arms | {f"{name}-{share}": arm(words, share) for share in shares if share for name, words in STRATEGIES.items()}
-
-
-def chosen(values: dict[str, Value], own: Mapping[str, str]) -> dict[str, Value]:
-    """The knobs with the study's own, except for those that are given. RUN and JOBS are always the study's."""
-    return values | {
-        knob: parse(knob, text) for knob, text in own.items() if knob in ("RUN", "JOBS", "NODES") or not os.environ.get(knob)
+    return {FIXED: arm("")} | {
+        f"{name}-{share}": arm(words, share) for share in shares if share for name, words in STRATEGIES.items()
     }
 
 
-def refuse(values: dict[str, Value], name: str, knobs: Sequence[str]) -> None:
-    """Raises WrongUse if one of the knobs is given, which the study chooses."""
-    for knob in knobs:
-        if values[knob] != parse(knob, BY_NAME[knob].default):
+def chosen(knobs: Knobs, own: Mapping[str, str]) -> Knobs:
+    """The knobs with the study's own, except for those that are given. RUN and JOBS are always the study's."""
+    always = ("RUN", "JOBS", "NODES")
+    return with_texts(knobs, {knob: text for knob, text in own.items() if knob in always or not os.environ.get(knob)})
+
+
+def refuse(knobs: Knobs, name: str, own: Sequence[str]) -> None:
+    """Raises WrongUse if one of its own knobs is given, which the study chooses."""
+    for knob in own:
+        if not knobs.is_default(knob):
             raise WrongUse(f"{name} has its own; make compare and make experiment take yours", parameter=BY_NAME[knob].parameter)
 
 
-def _is_full(values: dict[str, Value]) -> bool:
-    return values["FULL"] == "yes"
-
-
-def _name(values: dict[str, Value], study: str) -> str:
-    return str(values["RUN"] or (f"{study}-full" if _is_full(values) else study))
+def name_of(knobs: Knobs, study: str) -> str:
+    """RUN, by default the name of the study and of its size."""
+    return knobs.output.run or (f"{study}-full" if knobs.campaign.is_full else study)
 
 
 def _all(name: str, comparisons: Sequence[Comparison], screen: Screen) -> Ending:

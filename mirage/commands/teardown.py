@@ -5,22 +5,22 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from mirage.campaign.lanes import remove
 from mirage.commands.logs import new_log
 from mirage.experiment import preflight
 from mirage.experiment.endings import Ending
 from mirage.experiment.hosts import run_hosts
-from mirage.experiment.lanes import remove
 from mirage.experiment.playbook import interruptible, run_playbook
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.terminal.screen import Screen
 
 
-def teardown(values: dict[str, Value], screen: Screen) -> Ending:
+def teardown(knobs: Knobs, screen: Screen) -> Ending:
     """Run the playbook, which stops and removes only what the instance CLUSTER has started; then for those that belong to it."""
-    inventory, cluster = preflight.inventory(values), str(values["CLUSTER"])
-    preflight.privileges(values)
-    log = new_log("teardown", values)
-    if hosts := run_hosts(values):
+    inventory, cluster = preflight.inventory(knobs.cluster), knobs.cluster.name
+    preflight.privileges(knobs.cluster)
+    log = new_log("teardown", cluster)
+    if hosts := run_hosts(knobs.cluster):
         return _on_run_hosts(cluster, hosts, inventory, screen, log)
     watcher = run_playbook("teardown", {"mirage_cluster": cluster}, inventory, screen, log)
     found = watcher.of_hosts.get("slurm_instance_info", {}).values()

@@ -22,12 +22,13 @@ from mirage import ROOT
 from mirage.experiment import preflight
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import interruptible
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.figures import Row, rows
 from mirage.terminal.live_state import LiveState, Point
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
 from mirage.terminal.status import line
+from mirage.text.words import about
 from slurm_mirage.base.errors import WrongUse
 
 EVERY = 2.0
@@ -48,10 +49,10 @@ PLAIN_BLOCKS = " ._-=+*%#"
 LEAVE = {b"q", b"Q", b"\x03"}
 
 
-def watch(knobs: dict[str, Value], screen: Screen) -> Ending:
+def watch(knobs: Knobs, screen: Screen) -> Ending:
     """Show the instance CLUSTER until the user ends the screen. Raises WrongUse if it does not exist on this machine."""
-    cluster, directory = str(knobs["CLUSTER"]), preflight.instance_directory(knobs)
-    if preflight.inventory(knobs) != ROOT / BY_NAME["INVENTORY"].default:
+    cluster, directory = knobs.cluster.name, preflight.instance_directory(knobs.cluster)
+    if preflight.inventory(knobs.cluster) != ROOT / BY_NAME["INVENTORY"].default:
         raise WrongUse(
             "make watch reads the files of an instance on this machine; make status asks another one", parameter="inventory"
         )

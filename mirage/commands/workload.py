@@ -7,12 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
-from mirage.commands.offline import MANY_JOBS, SELECTS, Knobs, logged, output
+from mirage.commands.offline import MANY_JOBS, SELECTS, logged, output
 from mirage.experiment.endings import Ending
-from mirage.experiment.prepare import SLACK, header_of, machine_of, selection_of, whole_of
+from mirage.experiment.prepare import SLACK, header_of, selection_of, selection_of_any
 from mirage.experiment.remarks import sizes_and_presets
-from mirage.experiment.runs import text_of
-from mirage.knobs.resolve import parse
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.table import BY_NAME
 from mirage.metrics.jobs_frame import frame_from_swf
 from mirage.terminal.screen import Screen
@@ -30,19 +29,20 @@ CHANGES = ("SIZES", "PRESET", "SHRINK")
 KEPT_LABELS = ("Computer", "Installation", "Acknowledge", "Information", "TimeZone", "TimeZoneString", "Queue", "Partition", "Note")
 
 
-def workload(values: Knobs, screen: Screen) -> Ending:
+def workload(knobs: Knobs, screen: Screen) -> Ending:
     """Write OUT: jobs that are generated or selected from TRACE, as SWF; or the recorded schedule of TRACE, as CSV."""
-    out = output(values)
+    out = output(knobs.output.out)
     if out.suffix == ".csv":
-        return _schedule(values, out, screen)
-    trace = logged(values, screen)
-    if values["ESTIMATES"] != "keep":
-        trace = replace(trace, frame=estimates.replace(trace.frame, str(values["ESTIMATES"]), whole_of(values["SEED"])))
-    given = [name for name in (*SELECTS, *CHANGES) if _is_given(values, name)]
-    frame, header = _converted(trace, values, screen) if given else (trace.frame, trace.header)
-    done = given if values["ESTIMATES"] == "keep" else [*given, "ESTIMATES", "SEED"]
+        return _schedule(knobs, out, screen)
+    trace = logged(knobs, screen)
+    accuracy = knobs.workload.estimates
+    if accuracy != "keep":
+        trace = replace(trace, frame=estimates.replace(trace.frame, accuracy, knobs.workload.seed))
+    given = [name for name in (*SELECTS, *CHANGES) if _is_given(knobs, name)]
+    frame, header = _converted(trace, knobs, screen) if given else (trace.frame, trace.header)
+    done = given if accuracy == "keep" else [*given, "ESTIMATES", "SEED"]
     if done:
-        note = f"changed by make workload: {' '.join(f'{name}={text_of(values[name])}' for name in done)}"
+        note = f"changed by make workload: {' '.join(f'{name}={knobs.text(name)}' for name in done)}"
         header = header | {"Note": "\n".join([*header.get("Note", "").splitlines(), note])}
     if frame.height >= MANY_JOBS:
         screen.say(f"writing {frame.height} jobs")
@@ -50,34 +50,31 @@ def workload(values: Knobs, screen: Screen) -> Ending:
     return Ending("ok", f"{frame.height} jobs in {out}")
 
 
-def _is_given(values: Knobs, name: str) -> bool:
+def _is_given(knobs: Knobs, name: str) -> bool:
     """Whether a knob differs from its default. JOBS of a generated workload is not a selection, and does not count."""
-    if name == "JOBS" and not values["TRACE"]:
-        return False
-    return values[name] != parse(name, BY_NAME[name].default)
+    return not (knobs.is_default(name) or (name == "JOBS" and not knobs.workload.trace))
 
 
-def _converted(trace: Trace, values: Knobs, screen: Screen) -> tuple[pl.DataFrame, dict[str, str]]:
+def _converted(trace: Trace, knobs: Knobs, screen: Screen) -> tuple[pl.DataFrame, dict[str, str]]:
     """The jobs that an experiment with these knobs would submit, and their SWF header."""
-    shrinks = values["SHRINK"]
-    assert isinstance(shrinks, tuple)
+    shrinks = knobs.jobs.shrinks
     if len(shrinks) > 1:
         raise WrongUse("a workload has one shrink factor; a sweep is for make experiment", parameter="shrink")
-    selection = selection_of(values)
     processors, nodes = trace.machine()
     # With SIZES=keep the machine is that of the log, and at least as wide as its widest job, because nothing is run.
     classes, machine = [(1, max(processors, _widest(trace.frame)))], {"MaxProcs": str(processors)}
     machine |= {} if nodes is None else {"MaxNodes": str(nodes)}
-    if values["SIZES"] != "keep":
-        classes, machine = [(item.count, item.cpus) for item in machine_of(values).classes], header_of(machine_of(values))
+    if knobs.jobs.sizes != "keep":
+        emulated = knobs.nodes.machine
+        classes, machine = [(item.count, item.cpus) for item in emulated.classes], header_of(emulated)
     chosen = prepare(
         trace,
-        selection if values["TRACE"] else replace(selection, jobs=None),
+        selection_of_any(knobs.workload),
         classes=classes,
         slack=SLACK,
         shrink_percent=float(shrinks[0]),
-        sizes=str(values["SIZES"]),
-        preset=str(values["PRESET"]),
+        sizes=knobs.jobs.sizes,
+        preset=knobs.jobs.preset,
     )
     for line in sizes_and_presets(chosen):
         screen.say(line)
@@ -100,23 +97,25 @@ def _widest(frame: pl.DataFrame) -> int:
     return max(1, int(widest or 1))
 
 
-def _schedule(values: Knobs, out: Path, screen: Screen) -> Ending:
+def _schedule(knobs: Knobs, out: Path, screen: Screen) -> Ending:
     """Write the recorded schedule of the selected lines, with the columns of Batsim's jobs.csv."""
     from mirage.simulation.batsim import write_batsim
 
-    if not values["TRACE"]:
+    if not knobs.workload.trace:
         raise WrongUse(
             "a CSV holds a schedule, and a generated workload has none; it may be a file .swf, or TRACE be given", parameter="out"
         )
     for name in (*CHANGES, "ESTIMATES"):
-        if _is_given(values, name):
+        if _is_given(knobs, name):
             message = "a recorded schedule (OUT=*.csv) stays as it is; it may be given with OUT=*.swf"
             raise WrongUse(message, parameter=BY_NAME[name].parameter)
-    trace = logged(values, screen)
-    frame, left_out = choose(trace, selection_of(values))
+    trace = logged(knobs, screen)
+    frame, left_out = choose(trace, selection_of(knobs.workload))
     if not frame.select((pl.col("wait") >= 0).any()).item():
-        raise WrongUse(f"a CSV holds a schedule, and {values['TRACE']} has none (no waits); it may be a file .swf", parameter="out")
+        raise WrongUse(
+            f"a CSV holds a schedule, and {knobs.workload.trace} has none (no waits); it may be a file .swf", parameter="out"
+        )
     for reason, count in left_out.items():
         screen.say(f"left out: {count} jobs ({reason})")
-    write_batsim(frame_from_swf(frame), out, Path(str(values["TRACE"])).name)
+    write_batsim(frame_from_swf(frame), out, Path(knobs.workload.trace).name)
     return Ending("ok", f"{frame.height} jobs in {out}")

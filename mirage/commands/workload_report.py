@@ -13,12 +13,10 @@ from rich import box
 from rich.table import Table
 
 from mirage import ROOT
-from mirage.commands.offline import SELECTS, Knobs, logged
+from mirage.commands.offline import SELECTS, logged
 from mirage.experiment.endings import Ending
-from mirage.experiment.prepare import DEFAULT_MODEL, machine_of, selection_of
-from mirage.experiment.runs import text_of
-from mirage.knobs.resolve import parse
-from mirage.knobs.table import BY_NAME
+from mirage.experiment.prepare import DEFAULT_MODEL, selection_of_any
+from mirage.knobs.knobs import Knobs, WorkloadKnobs, text_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
 from mirage.traces.local_time import LocalTime
@@ -29,32 +27,31 @@ from mirage.workloads.selection import choose
 WORKLOADS = ROOT / "results/workloads"
 
 
-def workload_report(values: Knobs, screen: Screen) -> Ending:
+def workload_report(knobs: Knobs, screen: Screen) -> Ending:
     """Write the description of the jobs of TRACE or MODEL to the folder OUT, and print its key figures."""
     from mirage.reports import folder, workload_page
-    from mirage.reports.words import counted
     from mirage.reports.workload_pictures import pictures
+    from mirage.text.words import counted
 
-    name = _name(values)
-    out = Path(str(values["OUT"])) if values["OUT"] else WORKLOADS / name
-    if values["OUT"] or out.exists():
+    name = _name(knobs.workload)
+    out = Path(knobs.output.out) if knobs.output.out else WORKLOADS / name
+    if knobs.output.out or out.exists():
         folder.check(out)
-    trace = logged(values, screen)
-    selection = selection_of(values)
-    frame, left_out = choose(trace, selection if values["TRACE"] else replace(selection, jobs=None))
-    processors, whose = _processors(values, trace)
+    trace = logged(knobs, screen)
+    frame, left_out = choose(trace, selection_of_any(knobs.workload))
+    processors, whose = _processors(knobs, trace)
     workload = characterise(frame, processors, LocalTime.of(trace))
     workload = replace(workload, left_out={**left_out, **workload.left_out})
     drawn = pictures(workload)
     machine = "not known; NODES and CPUS name it" if processors is None else f"{counted(processors, 'processor')} ({whose})"
     screen.say(f"machine: {machine}")
-    facts = {**_facts(values, trace), "machine": machine}
+    facts = {**_facts(knobs, trace), "machine": machine}
     page = workload_page.page(name, workload, drawn, facts, trace.header, trace.notes)
     data = {"name": name, "source": facts, "header": trace.header, "notes": trace.notes, **workload.as_json()}
     files: dict[str, str | bytes] = {"report.html": page, "characterisation.json": json.dumps(data, indent=1) + "\n"}
     for picture in drawn.values():
         files |= {f"{picture.name}.svg": picture.svg, f"{picture.name}.png": picture.png()}
-    if not values["OUT"]:
+    if not knobs.output.out:
         WORKLOADS.mkdir(parents=True, exist_ok=True)
     folder.write(out, "workload", files)
     _show([row for table in workload_page.key_figures(workload) for row in table.rows], screen)
@@ -62,33 +59,33 @@ def workload_report(values: Knobs, screen: Screen) -> Ending:
     return Ending("ok", f"{counted(frame.height, 'job')} of {name}: {shown / 'report.html'}")
 
 
-def _name(values: Knobs) -> str:
+def _name(knobs: WorkloadKnobs) -> str:
     """Name of the workload: the file name of the log without suffixes, or the model."""
-    if not values["TRACE"]:
-        return str(values["MODEL"] or DEFAULT_MODEL)
-    return re.sub(r"(\.(swf|log|txt|csv))?(\.gz)?$", "", Path(str(values["TRACE"])).name).lstrip(".") or "log"
+    if not knobs.trace:
+        return knobs.model or DEFAULT_MODEL
+    return re.sub(r"(\.(swf|log|txt|csv))?(\.gz)?$", "", Path(knobs.trace).name).lstrip(".") or "log"
 
 
-def _processors(values: Knobs, trace: Trace) -> tuple[int | None, str]:
+def _processors(knobs: Knobs, trace: Trace) -> tuple[int | None, str]:
     """Processors of the machine, and their source: the knobs, or the log. None if only the size of the largest job is known."""
     given = [name for name in ("NODES", "CPUS", "CLASSES") if os.environ.get(name)]
     if given:
-        return machine_of(values).processors, " ".join(f"{name}={os.environ[name]}" for name in given)
+        return knobs.nodes.machine.processors, " ".join(f"{name}={os.environ[name]}" for name in given)
     processors, log_source = trace.machine()[0], trace.machine_source()
-    if not values["TRACE"]:
+    if not knobs.workload.trace:
         return processors, "of the generated workload"
     return (None if log_source == LARGEST_JOB else processors), log_source
 
 
-def _facts(values: Knobs, trace: Trace) -> dict[str, str]:
+def _facts(knobs: Knobs, trace: Trace) -> dict[str, str]:
     """Source and selection of the jobs, by label."""
-    if not values["TRACE"]:
-        made = ("MODEL", "SEED", "LOAD")
-        knobs = {**values, "MODEL": values["MODEL"] or DEFAULT_MODEL}
-        return {"generated by": " ".join(f"{name}={text_of(knobs[name])}" for name in made if text_of(knobs[name]))}
-    chosen = " ".join(f"{name}={text_of(values[name])}" for name in SELECTS if values[name] != parse(name, BY_NAME[name].default))
+    workload = knobs.workload
+    if not workload.trace:
+        made = {"MODEL": workload.model or DEFAULT_MODEL, "SEED": str(workload.seed), "LOAD": text_of(workload.load)}
+        return {"generated by": " ".join(f"{name}={text}" for name, text in made.items() if text)}
+    chosen = " ".join(f"{name}={knobs.text(name)}" for name in SELECTS if not knobs.is_default(name))
     return {
-        "file": Path(str(values["TRACE"])).name,
+        "file": Path(workload.trace).name,
         "format": {"swf": "Standard Workload Format", "sacct": "sacct"}.get(trace.format, trace.format),
         "SHA-256": trace.sha256,
         "jobs in it": f"{trace.frame.height:,}",

@@ -1,1 +1,1 @@
-"""The course of an experiment: preparation, checks, playbooks, campaigns and endings."""
+"""The course of one run: preparation, checks, calibration, playbooks and endings."""

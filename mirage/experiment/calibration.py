@@ -23,15 +23,16 @@ from polars import col
 
 from mirage.experiment import speed_choice
 from mirage.experiment.endings import Failed
-from mirage.experiment.prepare import Prepared, machine_of
+from mirage.experiment.prepare import Prepared
 from mirage.experiment.runs import calibration_of
 from mirage.experiment.speed_choice import Choice, Cost, Demand
-from mirage.knobs.parse import AUTO, Value
+from mirage.knobs.parse import AUTO, Speed
 from mirage.records.collect import Collected, collect
 from mirage.records.file_names import CALIBRATION_FILE, EXPERIMENT_FILE, PLAN_FILE, WORKLOAD_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import NS
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
+from mirage.text.words import about
 from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs.plan import PlanRow, write_plan
@@ -53,10 +54,10 @@ _QUIET = 0.7  # busy share of the host that single jobs and idle daemons do not 
 _DEEP = 20  # smallest number of waiting jobs for which a backfill cycle is divided by their number
 
 # Replays the plan in a folder: name of the run, speed, folder, additional variables of Ansible.
-Replay = Callable[[str, Value, Path, Mapping[str, Any]], None]
+Replay = Callable[[str, Speed, Path, Mapping[str, Any]], None]
 
 
-def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) -> Value:
+def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) -> Speed:
     """The speed of the run in `folder`: SPEED, or with auto the speed chosen by an earlier or a new calibration.
 
     Raises the exceptions of `replay`, and Failed if jobs of the calibration did not complete.
@@ -64,20 +65,19 @@ def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) 
     if earlier := RunFolder(folder).calibration:
         screen.say(f"SPEED={earlier['speed']:g}, which was picked for this run before")
         return Decimal(f"{earlier['speed']:g}")
-    if (speed := prepared.knobs["SPEED"]) != AUTO:
+    if (speed := prepared.knobs.clock.speed) != AUTO:
         return speed
     screen.say(f"first a calibration at SPEED={SPEED}, about {about(_duration())} and the start of the nodes")
     calibration = folder / "calibration"
-    _write(
-        calibration, calibration_of(folder.name), narrowest=_narrowest(prepared), processors=machine_of(prepared.knobs).processors
-    )
+    processors = prepared.knobs.nodes.machine.processors
+    _write(calibration, calibration_of(folder.name), narrowest=_narrowest(prepared), processors=processors)
     replay(calibration_of(folder.name), SPEED, calibration, _VARIABLES)
     run = RunFolder(calibration)
     measurement = measure(run)
     choice = speed_choice.choose(demand_of(prepared), measurement.cost, Thresholds.in_force({}, run.scheduling))
     for line in [*measurement.lines(), *choice.lines()]:
         screen.say(line)
-    if choice.speed == 1 and prepared.knobs["SAVES"] == "memory":
+    if choice.speed == 1 and prepared.knobs.clock.saves == "memory":
         screen.say("SAVES=memory changes nothing at SPEED=1: slurmctld saves to the disk")
     return _store(folder, measurement, choice)
 
@@ -85,7 +85,7 @@ def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) 
 def demand_of(prepared: Prepared) -> Demand:
     """The demand of the run's workload on the host."""
     jobs = prepared.workload.jobs
-    processors = machine_of(prepared.knobs).processors
+    processors = prepared.knobs.nodes.machine.processors
     limits = (jobs["limit_minutes"] * 60).to_list()
     return Demand.of(prepared.dues, prepared.executions(), limits, jobs["processors"].to_list(), processors)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage import ROOT
+from mirage.knobs.knobs import Knobs, SchedulerKnobs
 from mirage.knobs.machine import Machine
-from mirage.knobs.managers import OPENPBS, SLURM, values_of
-from mirage.knobs.parse import Value
+from mirage.knobs.parse import OPENPBS, SLURM
+from mirage.site import site_conf
+from mirage.site.site_conf import SiteConf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.openpbs import queues
-from slurm_mirage.rm.slurm import site_conf
-from slurm_mirage.rm.slurm.site_conf import SiteConf
 
 if TYPE_CHECKING:
     from mirage.workloads.requests import Offer
@@ -75,12 +75,13 @@ class Configuration:
         """Whether the scheduler of OpenPBS divides the machine by account: each user of the log has one."""
         return self.rm == OPENPBS and str(self.settings.get("fair_share", "false")).lower().startswith("true")
 
-    def has_accounting(self, knobs: dict[str, Value]) -> bool:
+    def has_accounting(self, knobs: Knobs) -> bool:
         """Whether a cluster with this configuration and the given knobs has accounting."""
         if self.rm != SLURM:
             return False
+        asked = knobs.scheduler.accounting
         # Releases before 24.11 let a job change its size more than once only where slurmdbd answers.
-        return knobs["ACCOUNTING"] == "yes" or (knobs["ACCOUNTING"] == "auto" and (self.accounting or bool(knobs["MALLEABLE"])))
+        return asked == "yes" or (asked == "auto" and (self.accounting or knobs.malleable.is_wanted))
 
 
 def manager_in(path: Path) -> str:
@@ -94,31 +95,31 @@ def names_for(managers: Sequence[str]) -> list[str]:
     return sorted(file.stem for file in (ROOT / "configs").glob("*.yml") if manager_in(file) in managers)
 
 
-def path_of(knobs: Mapping[str, Value]) -> Path:
+def path_of(scheduler: SchedulerKnobs) -> Path:
     """Path of the file. Raises WrongUse with the names of all configurations of RM if it does not exist, or is for another one."""
-    path, managers = ROOT / f"configs/{knobs['CONFIG']}.yml", values_of(knobs)
+    path, managers = ROOT / f"configs/{scheduler.config}.yml", scheduler.managers
     names = ", ".join(names_for(managers)) or "none is there"
     if not path.is_file():
-        raise WrongUse(f"there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}", parameter="config")
+        raise WrongUse(f"there is no configs/{scheduler.config}.yml; it may be one of: {names}", parameter="config")
     if (other := manager_in(path)) not in managers:
-        what = f"{knobs['CONFIG']} is a configuration of {other}"
+        what = f"{scheduler.config} is a configuration of {other}"
         raise WrongUse(f"{what}; with RM={' '.join(managers)} it may be one of: {names}", parameter="config")
     return path
 
 
-def of(knobs: dict[str, Value]) -> Configuration:
+def of(scheduler: SchedulerKnobs) -> Configuration:
     """Read the configuration CONFIG. If SLURM_CONF is given, the partitions are those of that file."""
-    return read(path_of(knobs), site_of(knobs))
+    return read(path_of(scheduler), site_of(scheduler))
 
 
-def offer(config: Configuration, knobs: dict[str, Value], machine: Machine) -> Offer:
+def offer(config: Configuration, knobs: Knobs, machine: Machine) -> Offer:
     """Partitions, QOS and memory that jobs can request of a cluster with this configuration."""
     from mirage.workloads import requests
     from slurm_mirage.rm.slurm import accounting
 
     if config.rm == OPENPBS:
         return requests.offer_of_queues(machine.classes, config.partitions)
-    site = site_of(knobs)
+    site = site_of(knobs.scheduler)
     settings = {key.lower(): value for key, value in {**(site.settings if site else {}), **config.settings}.items()}
     names = [accounting.FIRST_QOS, *(str(entry["name"]) for entry in config.qos)]
     # The role's default is CR_CPU, without memory (roles/slurm_controller).
@@ -126,9 +127,9 @@ def offer(config: Configuration, knobs: dict[str, Value], machine: Machine) -> O
     return requests.offer(machine.classes, config.partitions, select, names if config.has_accounting(knobs) else None)
 
 
-def site_of(knobs: dict[str, Value]) -> SiteConf | None:
+def site_of(scheduler: SchedulerKnobs) -> SiteConf | None:
     """Read SLURM_CONF. None if it is not given."""
-    return site_conf.read(str(knobs["SLURM_CONF"])) if knobs["SLURM_CONF"] else None
+    return site_conf.read(scheduler.slurm_conf) if scheduler.slurm_conf else None
 
 
 def read(path: Path, site: SiteConf | None = None) -> Configuration:

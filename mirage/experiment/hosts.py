@@ -1,4 +1,4 @@
-"""Reads groups, and values of knobs, from an inventory with several hosts, or with another machine than this one."""
+"""Reads groups and variables from an inventory with several hosts, or with another machine than this one."""
 
 from __future__ import annotations
 
@@ -13,50 +13,36 @@ from typing import Any
 from mirage import ROOT
 from mirage.experiment.playbook import environment
 from mirage.experiment.preflight import inventory, is_here
-from mirage.knobs.parse import Value
-from mirage.knobs.resolve import OPENPBS, OPENPBS_CONFIG, parse
-from mirage.knobs.table import TABLE
+from mirage.knobs import resolve
+from mirage.knobs.knobs import CLOCK, ClusterKnobs, Knobs
 from slurm_mirage.base.errors import WrongUse
 
-# Knobs whose values an inventory may set, with their variables. CLUSTER chooses the instance. PORT has no default: without a value
-# it is left to Ansible.
-VARIABLES = {knob.name: knob.variable for knob in TABLE if knob.variable and knob.default and knob.name != "CLUSTER"}
-SIZE = ("NODES", "CPUS")
 RUN_HOSTS = "run_hosts"
 """The group of the hosts that each have whole clusters, for the runs of campaigns."""
 
 
-def knobs_of(knobs: dict[str, Value], given: Mapping[str, str]) -> dict[str, Value]:
-    """Values that the inventory sets for knobs of VARIABLES that are not `given` to make.
+def with_inventory(knobs: Knobs, given: Mapping[str, str]) -> Knobs:
+    """The knobs with the values that the inventory sets for those that are not `given` to make.
 
     make passes the values of all knobs to Ansible as extra variables, which have precedence over those of the inventory.
     """
-    wanted = [name for name in VARIABLES if not given.get(name) and not (knobs["CLASSES"] and name in SIZE)]
-    if is_here(knobs) or not wanted:
-        return {}
-    path = inventory(knobs)
-    variables = head_variables(path, str(knobs["CLUSTER"]))
-    _all_alike(knobs, path, [VARIABLES[name] for name in wanted])
+    cluster, wanted = knobs.cluster, resolve.variables_of_inventory(knobs, given)
+    if is_here(cluster) or not wanted:
+        return knobs
+    path = inventory(cluster)
+    variables = head_variables(path, cluster.name)
+    _all_alike(cluster, path, [*wanted.values(), *([CLOCK] if "SPEED" in wanted else [])])
     if "mirage_nodes" not in str(variables.get("slurm_controller_nodes", "mirage_nodes")):
         raise WrongUse(
             f"slurm_controller_nodes of {path}: make is told of machines whose nodes differ by CLASSES, as in CLASSES=my.yml"
         )
-    texts = {name: _text(variables[VARIABLES[name]]) for name in wanted if VARIABLES[name] in variables}
-    found = {name: parse(name, text, f" ({VARIABLES[name]} of {path})") for name, text in texts.items()}
-    if found.get("RM") == OPENPBS and "CONFIG" not in found and not given.get("CONFIG"):
-        found["CONFIG"] = OPENPBS_CONFIG
-    return found
+    return resolve.with_inventory(knobs, given, variables, str(path))
 
 
-def _text(value: Any) -> str:
-    """The value as text for the parser of a knob. YAML reads yes and no as booleans."""
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
-def _all_alike(knobs: dict[str, Value], path: Path, variables: list[str]) -> None:
+def _all_alike(cluster: ClusterKnobs, path: Path, variables: list[str]) -> None:
     """Check that the variables of knobs have the same values for all of `run_hosts`: the runs of a campaign have the same knobs."""
-    names = run_hosts(knobs)
-    of_hosts = listing(path, str(knobs["CLUSTER"]))[0]["_meta"]["hostvars"]
+    names = run_hosts(cluster)
+    of_hosts = listing(path, cluster.name)[0]["_meta"]["hostvars"]
     for variable in variables:
         values = {host: of_hosts.get(host, {}).get(variable) for host in names}
         other = next((host for host in names if values[host] != values[names[0]]), None)
@@ -65,24 +51,24 @@ def _all_alike(knobs: dict[str, Value], path: Path, variables: list[str]) -> Non
             raise WrongUse(f"{path}: {differ}; the hosts of {RUN_HOSTS} need the same one", parameter="inventory")
 
 
-def host_count(knobs: dict[str, Value]) -> int:
+def host_count(cluster: ClusterKnobs) -> int:
     """Number of hosts of the cluster, or of each cluster on `run_hosts`. Raises WrongUse if the inventory cannot be read, or has no
     head."""
-    if is_here(knobs) or run_hosts(knobs):
+    if is_here(cluster) or run_hosts(cluster):
         return 1
-    content, _ = listing(inventory(knobs), str(knobs["CLUSTER"]))
+    content, _ = listing(inventory(cluster), cluster.name)
     return len(_hosts_of(content, "head", "compute"))
 
 
-def run_hosts(knobs: dict[str, Value]) -> tuple[str, ...]:
+def run_hosts(cluster: ClusterKnobs) -> tuple[str, ...]:
     """Names of the hosts in the group `run_hosts` of the inventory, in its order; none for an inventory of one cluster.
 
     Raises WrongUse for an inventory that has such hosts, and a head or compute hosts.
     """
-    if is_here(knobs):
+    if is_here(cluster):
         return ()
-    path = inventory(knobs)
-    content, _ = listing(path, str(knobs["CLUSTER"]))
+    path = inventory(cluster)
+    content, _ = listing(path, cluster.name)
     names = tuple(content.get(RUN_HOSTS, {}).get("hosts", []))
     if names and _hosts_of(content, "head", "compute"):
         raise WrongUse(
@@ -93,11 +79,11 @@ def run_hosts(knobs: dict[str, Value]) -> tuple[str, ...]:
     return names
 
 
-def of_one_cluster(knobs: dict[str, Value], target: str) -> None:
+def of_one_cluster(cluster: ClusterKnobs, target: str) -> None:
     """Check that the inventory is of one cluster. target: what the command needs it for. Raises WrongUse."""
-    if names := run_hosts(knobs):
+    if names := run_hosts(cluster):
         raise WrongUse(
-            f"{inventory(knobs)} has {len(names)} hosts in {RUN_HOSTS}, for comparisons, sweeps and studies, and make teardown; "
+            f"{inventory(cluster)} has {len(names)} hosts in {RUN_HOSTS}, for comparisons, sweeps and studies, and make teardown; "
             f"{target} needs one with a head",
             parameter="inventory",
         )

@@ -17,7 +17,7 @@ from mirage.experiment import preflight
 from mirage.experiment.endings import Failed, Interrupted
 from mirage.experiment.playbook import end_leftovers, run_playbook
 from mirage.experiment.runs import only_one
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import ClusterKnobs
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.instance import instance_lock
@@ -38,7 +38,7 @@ class InstanceUse:
 
     def __init__(
         self,
-        knobs: dict[str, Value],
+        cluster: ClusterKnobs,
         order: str,
         own: Collection[str],
         folders: Sequence[Path],
@@ -50,11 +50,11 @@ class InstanceUse:
         """
         self.interrupted: threading.Event | None = None
         """Set when the user asks to stop, where threads use instances (see `run_playbook`)."""
-        self._knobs, self._order, self._own, self._folders, self._screen = knobs, order, own, folders, screen
+        self._cluster, self._order, self._own, self._folders, self._screen = cluster, order, own, folders, screen
         self._host = host
-        self._directory = preflight.instance_directory(knobs)
+        self._directory = preflight.instance_directory(cluster)
         self._holder = Holder.of_process(os.getpid(), order, str(ROOT))
-        self._has_direct_access = preflight.is_here(knobs) and os.geteuid() == 0
+        self._has_direct_access = preflight.is_here(cluster) and os.geteuid() == 0
         self._inventory: Path | None = None  # on which a playbook may have taken the lock
 
     def __enter__(self) -> InstanceUse:
@@ -69,10 +69,10 @@ class InstanceUse:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._has_direct_access:
             instance_lock.release(self._directory, self._holder)
-        elif self._inventory is not None and not preflight.is_here(self._knobs):
+        elif self._inventory is not None and not preflight.is_here(self._cluster):
             # If this fails, the lock ends with the connection, some time later.
             with suppress(WrongUse, Failed, Interrupted):
-                variables = {"mirage_cluster": self._knobs["CLUSTER"], "experiment_run": self._order, **self._as_variable()}
+                variables = {"mirage_cluster": self._cluster.name, "experiment_run": self._order, **self._as_variable()}
                 log = Path(os.devnull)
                 run_playbook("release", variables, self._inventory, self._screen, log, shows_tasks=False, host=self._host)
 
@@ -99,12 +99,12 @@ class InstanceUse:
             try:
                 return action()
             except Busy as busy:
-                if self._knobs["BUSY"] == "refuse":
+                if self._cluster.busy == "refuse":
                     raise
                 if self.interrupted is not None and self.interrupted.is_set():
                     raise Interrupted from None
                 where = f" on {self._host}" if self._host else ""
-                self._screen.live(f"waiting for cluster {self._knobs['CLUSTER']}{where}: {busy.message.split(';')[0]}")
+                self._screen.live(f"waiting for cluster {self._cluster.name}{where}: {busy.message.split(';')[0]}")
             time.sleep(LOOK)
 
     def _as_variable(self) -> dict[str, Any]:

@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import polars as pl
 
 from mirage.experiment.hosts import host_count
-from mirage.knobs.machine import Machine
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.workloads import malleable_jobs, requests
 from mirage.workloads.workload import Workload
 from slurm_mirage.base.errors import WrongUse
@@ -19,31 +16,23 @@ from slurm_mirage.jobs.malleable import Malleable
 from slurm_mirage.rm.slurm.node_options import word
 
 
-def is_wanted(knobs: dict[str, Value]) -> bool:
-    """Whether MALLEABLE is above 0: the cluster then has a broker, and the run has malleable jobs."""
-    return bool(knobs["MALLEABLE"])
-
-
-def check(knobs: dict[str, Value]) -> None:
+def check(knobs: Knobs) -> None:
     """Check that the cluster of the knobs can have malleable jobs, if it is to have them. Raises WrongUse with the reason."""
-    if not is_wanted(knobs):
+    if not knobs.malleable.is_wanted:
         return
-    if knobs["FRONT_END"]:
+    if knobs.nodes.front_ends:
         raise _refused("malleable jobs need a slurmd for each of their nodes; leave out FRONT_END, or MALLEABLE")
-    if (hosts := host_count(knobs)) > 1:
+    if (hosts := host_count(knobs.cluster)) > 1:
         raise _refused(
             f"the broker serves one host, and the cluster has {hosts}; take an inventory of one host, or leave out MALLEABLE"
         )
 
 
-def applied(knobs: dict[str, Value], machine: Machine, chosen: Workload, slack: float) -> Workload:
+def applied(knobs: Knobs, chosen: Workload, slack: float) -> Workload:
     """The workload with its malleable jobs, as it is without MALLEABLE. Raises WrongUse."""
-    if not is_wanted(knobs):
+    if not knobs.malleable.is_wanted:
         return chosen
-    rule = malleable_jobs.Rule.of(str(knobs["MALLEABLE_JOBS"]))
-    share, seed = knobs["MALLEABLE"], knobs["SEED"]
-    assert isinstance(share, Decimal)
-    assert isinstance(seed, int)
+    rule, machine = malleable_jobs.Rule.of(knobs.malleable.sizes), knobs.nodes.machine
     sizes = sorted({kind.cpus for kind in machine.classes})
     if len(sizes) > 1:
         nodes = ", ".join(map(str, sizes))
@@ -51,7 +40,14 @@ def applied(knobs: dict[str, Value], machine: Machine, chosen: Workload, slack: 
     if any(word(kind.extra, "Gres") for kind in machine.classes):
         raise _refused("the nodes have GRES, and Slurm refuses to expand jobs there; leave out Gres, or MALLEABLE")
     return malleable_jobs.with_malleable(
-        chosen, share, rule, cpus=sizes[0], most=machine.nodes, seed=seed, slack=slack, overrun=str(knobs["OVERRUN"])
+        chosen,
+        knobs.malleable.share,
+        rule,
+        cpus=sizes[0],
+        most=machine.nodes,
+        seed=knobs.workload.seed,
+        slack=slack,
+        overrun=knobs.jobs.overrun,
     )
 
 

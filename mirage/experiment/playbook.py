@@ -27,7 +27,8 @@ from mirage.experiment.preflight import INSTANCES
 from mirage.knobs.table import BY_NAME
 from mirage.records.run_folder import RunFolder
 from mirage.terminal.progress import LocalProgress, local_progress, write_metrics
-from mirage.terminal.screen import Screen, about, progress_line
+from mirage.terminal.screen import Screen, progress_line
+from mirage.text.words import about
 from slurm_mirage.base import processes
 from slurm_mirage.base.disk import is_full, no_space
 from slurm_mirage.base.errors import WrongUse

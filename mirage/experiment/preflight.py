@@ -6,20 +6,22 @@ import os
 import subprocess
 import time
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
 from mirage import ROOT
 from mirage.experiment import configuration
-from mirage.experiment.runs import calibration_of, run_of, text_of
-from mirage.knobs.parse import Value
-from mirage.knobs.table import BY_NAME, TABLE
+from mirage.experiment.runs import calibration_of, run_of
+from mirage.knobs.knobs import ClusterKnobs, Knobs, SchedulerKnobs
+from mirage.knobs.parse import OPENPBS
+from mirage.knobs.table import BY_NAME, SHAPE
 from mirage.records.run_folder import RunFolder
-from mirage.terminal.screen import about
+from mirage.text.input_file import open_input
+from mirage.text.words import about
 from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.input_file import open_input
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm import isolation
 from slurm_mirage.instance import capacity, sizing
@@ -27,9 +29,6 @@ from slurm_mirage.instance.instance import active_run, nodes_in, read_instance
 from slurm_mirage.instance.instance_lock import Work, busy, work_in
 
 INSTANCES = Path("/var/lib/slurm-mirage")
-# Knobs that may not change while a run goes on in the cluster. SLURM_CONF is compared by its CLASSES and CONFIG.
-_IDENTITY = ("INVENTORY", "CLUSTER", "SLURM_CONF", "CLASSES")
-SHAPE = ("CLASSES", *(knob.name for knob in TABLE if knob.is_input and "cluster" in knob.targets and knob.name not in _IDENTITY))
 # Files and folders of an inventory, and bytes of one file.
 _MOST_OF_INVENTORY, _LARGEST_OF_INVENTORY = 10_000, 16 << 20
 # Slurm keeps some instants in 32 bits, which end on 2038-01-19.
@@ -38,11 +37,11 @@ _INITIAL_PIDS = 0xEFFFFFFC  # inode of the first process id namespace (PROC_PID_
 STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common
 
 
-def inventory(knobs: dict[str, Value]) -> Path:
+def inventory(cluster: ClusterKnobs) -> Path:
     """Absolute path of the inventory. Raises WrongUse if it does not exist, or if Ansible would read a file of it without end."""
-    path = ROOT / str(knobs["INVENTORY"])
+    path = ROOT / cluster.inventory
     if not path.exists():
-        raise WrongUse(f"{knobs['INVENTORY']} is not there; it may be {BY_NAME['INVENTORY'].may_be}", parameter="inventory")
+        raise WrongUse(f"{cluster.inventory} is not there; it may be {BY_NAME['INVENTORY'].may_be}", parameter="inventory")
     files = list(islice(path.rglob("*"), _MOST_OF_INVENTORY + 1)) if path.is_dir() else [path]
     if len(files) > _MOST_OF_INVENTORY:
         raise WrongUse(f"{path}: is no inventory, it holds more than {_MOST_OF_INVENTORY} files", parameter="inventory")
@@ -56,9 +55,9 @@ def inventory(knobs: dict[str, Value]) -> Path:
     return path
 
 
-def is_here(knobs: dict[str, Value]) -> bool:
+def is_here(cluster: ClusterKnobs) -> bool:
     """Whether the inventory is the default one: the whole cluster is on this machine."""
-    return ROOT / str(knobs["INVENTORY"]) == ROOT / BY_NAME["INVENTORY"].default
+    return ROOT / cluster.inventory == ROOT / BY_NAME["INVENTORY"].default
 
 
 def why_threads_are_not_counted() -> str | None:
@@ -75,14 +74,14 @@ def why_threads_are_not_counted() -> str | None:
     return None
 
 
-def config(knobs: dict[str, Value]) -> Path:
+def config(scheduler: SchedulerKnobs) -> Path:
     """Path of the scheduler configuration, which is read and checked."""
-    return configuration.of(knobs).path
+    return configuration.of(scheduler).path
 
 
-def privileges(knobs: dict[str, Value]) -> None:
+def privileges(cluster: ClusterKnobs) -> None:
     """Check for root, or sudo without a password, if the cluster is on this machine."""
-    if os.geteuid() == 0 or not is_here(knobs):
+    if os.geteuid() == 0 or not is_here(cluster):
         return
     with suppress(OSError):
         if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
@@ -90,123 +89,119 @@ def privileges(knobs: dict[str, Value]) -> None:
     raise WrongUse("root: a cluster on this machine needs root, or sudo that asks for no password")
 
 
-def instance_directory(knobs: dict[str, Value]) -> Path:
+def instance_directory(cluster: ClusterKnobs) -> Path:
     """Directory of the instance CLUSTER on the head."""
-    return INSTANCES / str(knobs["CLUSTER"])
+    return INSTANCES / cluster.name
 
 
-def running(knobs: dict[str, Value]) -> str | None:
+def running(cluster: ClusterKnobs) -> str | None:
     """Name of the run whose replay or calibration is running in CLUSTER on this machine; None without one, or for other hosts."""
-    if not is_here(knobs):
+    if not is_here(cluster):
         return None
     with suppress(OSError):
-        active = active_run(instance_directory(knobs))
+        active = active_run(instance_directory(cluster))
         return None if active is None else run_of(active)
     return None
 
 
-def at_work(knobs: dict[str, Value]) -> Work | None:
+def at_work(cluster: ClusterKnobs) -> Work | None:
     """Return the run that is prepared, replayed or collected in CLUSTER on this machine; None if there is none, or for other hosts.
 
     A user other than root learns of replays only.
     """
-    if not is_here(knobs):
+    if not is_here(cluster):
         return None
     with suppress(OSError):
-        return work_in(instance_directory(knobs))
+        return work_in(instance_directory(cluster))
     return None
 
 
-def has_journal(knobs: dict[str, Value], run: str) -> bool:
+def has_journal(cluster: ClusterKnobs, run: str) -> bool:
     """Whether the replay of `run` can continue where it stopped. On other hosts this is not checked, and assumed."""
-    if not is_here(knobs):
+    if not is_here(cluster):
         return True
-    return user_folders.status(instance_directory(knobs), f"runs/{run}/journal.jsonl") is not None
+    return user_folders.status(instance_directory(cluster), f"runs/{run}/journal.jsonl") is not None
 
 
-def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
+def nothing_disturbed(knobs: Knobs, own_run: str | None) -> None:
     """Check that no other run is active in CLUSTER, and that the knobs do not change the cluster of an active run.
 
     own_run: the run that this command continues; None: this command has no run, and a run that is being prepared is active, too.
     Raises Busy for another run.
     """
+    cluster = knobs.cluster
     if own_run is None:
-        work = at_work(knobs)
+        work = at_work(cluster)
         run = run_of(work.run) if work else None
     else:
-        run = running(knobs)
+        run = running(cluster)
     if run is None:
         return
-    cluster = knobs["CLUSTER"]
     if own_run is not None and own_run != run:
-        work = at_work(knobs)
-        raise busy(instance_directory(knobs), Work(run, work.content if work else None))
-    for name, value in _shape_of(run, knobs).items():
-        if text_of(knobs[name]) != value:
+        work = at_work(cluster)
+        raise busy(instance_directory(cluster), Work(run, work.content if work else None))
+    for name, value in _shape_of(run, cluster).items():
+        if knobs.text(name) != value:
             has = "other CLASSES" if name == "CLASSES" else f"{name}={value}"
             raise WrongUse(
-                f"run {run} goes on in cluster {cluster} with {has}; wait for it, or make teardown CLUSTER={cluster}",
+                f"run {run} goes on in cluster {cluster.name} with {has}; wait for it, or make teardown CLUSTER={cluster.name}",
                 parameter=BY_NAME[name].parameter,
             )
 
 
-def has_room(knobs: dict[str, Value]) -> None:
+def has_room(knobs: Knobs) -> None:
     """Check that this host can hold the nodes. For other hosts the role `instance` checks."""
-    if not is_here(knobs):
+    if not is_here(knobs.cluster):
         return
-    directory = instance_directory(knobs)
+    directory = instance_directory(knobs.cluster)
     sizing.check(load_of(knobs), capacity.running_load(directory), capacity.look(directory))
 
 
-def load_of(knobs: dict[str, Value]) -> sizing.Load:
+def load_of(knobs: Knobs) -> sizing.Load:
     """The load of the cluster on a host that has all of its nodes."""
-    nodes = knobs["NODES"]
-    assert isinstance(nodes, int)
-    if knobs["RM"] == "openpbs":
-        return sizing.Load(nodes, openpbs=True)
-    front_ends = knobs["FRONT_END"]
-    assert isinstance(front_ends, int)
-    wide_steps = front_ends > 0 or knobs["STEPS"] == "yes" or (knobs["STEPS"] == "auto" and nodes <= STEPS_AUTO)
-    configurations = (configuration.of(knobs | {"CONFIG": name}) for name in str(knobs["CONFIGS"] or knobs["CONFIG"]).split())
-    database = any(one.has_accounting(knobs) for one in configurations)
-    return sizing.Load(nodes, wide_steps, front_ends=front_ends, database=database)
+    nodes, scheduler = knobs.nodes, knobs.scheduler
+    if scheduler.rm == OPENPBS:
+        return sizing.Load(nodes.count, openpbs=True)
+    wide_steps = nodes.front_ends > 0 or nodes.steps == "yes" or (nodes.steps == "auto" and nodes.count <= STEPS_AUTO)
+    names = (knobs.campaign.configs or scheduler.config).split()
+    database = any(configuration.of(replace(scheduler, config=name)).has_accounting(knobs) for name in names)
+    return sizing.Load(nodes.count, wide_steps, front_ends=nodes.front_ends, database=database)
 
 
-def before_2038(knobs: dict[str, Value], length: float) -> None:
+def before_2038(cluster: ClusterKnobs, length: float) -> None:
     """Check that the cluster's clock stays before LAST_INSTANT, also for OpenPBS, in a run of `length` virtual seconds."""
-    clock = instance_clock.both_times(instance_directory(knobs)) if is_here(knobs) else None
+    clock = instance_clock.both_times(instance_directory(cluster)) if is_here(cluster) else None
     now = time.time() if clock is None else clock["virtual"]
     if now + length <= LAST_INSTANT:
         return
     today, end = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" for at in (now, LAST_INSTANT))
-    cluster = knobs["CLUSTER"]
     instead = "take fewer JOBS, or a smaller SHRINK"
     if clock is not None and time.time() + length <= LAST_INSTANT:
-        instead = f"make teardown CLUSTER={cluster} starts the clock at today's date again"
+        instead = f"make teardown CLUSTER={cluster.name} starts the clock at today's date again"
     raise WrongUse(
-        f"the clock of cluster {cluster} is at {today}, and the run is {about(length)} long, "
+        f"the clock of cluster {cluster.name} is at {today}, and the run is {about(length)} long, "
         f"but the daemons cannot count beyond {end}; {instead}",
         parameter="speed",
     )
 
 
-def no_leftover(knobs: dict[str, Value], folder: Path, run: str = "") -> None:
+def no_leftover(cluster: ClusterKnobs, folder: Path, run: str = "") -> None:
     """Check that a new run does not find the journal of an earlier run with its name, whose results were removed.
 
     run: the name of the run on the head, by default that of the folder.
     """
     own = run or folder.name
     for name in (own, calibration_of(own)):
-        kept = instance_directory(knobs) / "runs" / name
-        if is_here(knobs) and not folder.exists() and os.path.lexists(kept):
+        kept = instance_directory(cluster) / "runs" / name
+        if is_here(cluster) and not folder.exists() and os.path.lexists(kept):
             raise WrongUse(f"results/{own} is gone, but {kept} is not; remove that too, or give another RUN", parameter="run")
 
 
-def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
+def _shape_of(run: str, cluster: ClusterKnobs) -> dict[str, str]:
     """Values of SHAPE that `run` was started with. If it was started from another clone, only NODES is known."""
     experiment = RunFolder(ROOT / "results" / run).experiment
     # The runs of a comparison have other configurations.
     if experiment and "comparison" not in experiment:
         return {name: str(experiment["inputs"].get(name, BY_NAME[name].default)) for name in SHAPE}
-    instance = read_instance(instance_directory(knobs))
+    instance = read_instance(instance_directory(cluster))
     return {} if instance is None else {"NODES": str(nodes_in(instance))}

@@ -15,12 +15,12 @@ import polars as pl
 from mirage.experiment import configuration, malleability, run_length, site, standing
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.expected_queue import Queue, expected_queue
+from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
 from mirage.knobs.machine import Machine
-from mirage.knobs.managers import SLURM
-from mirage.knobs.parse import Value
+from mirage.knobs.parse import SLURM
 from mirage.records.file_names import EXPERIMENT_FILE, PLAN_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
 from mirage.records.run_folder import RunFolder
-from mirage.terminal.screen import about
+from mirage.text.words import about
 from mirage.traces import swf
 from mirage.traces.local_time import LocalTime
 from mirage.traces.trace import Trace, read_trace
@@ -30,7 +30,6 @@ from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs import plan as submissions
-from slurm_mirage.jobs.filler import NO
 from slurm_mirage.rm.slurm import accounting
 
 # Virtual seconds that are added to the run time for a time limit, so that a job that uses its whole limit is not killed because
@@ -54,46 +53,32 @@ class Source:
     description: dict[str, Any]
 
 
-def number_of(value: Value) -> float:
-    """The number of a knob as a float."""
-    assert isinstance(value, (int, Decimal))
-    return float(value)
-
-
-def whole_of(value: Value) -> int:
-    """The whole number of a knob."""
-    assert isinstance(value, int)
-    return value
-
-
-def machine_of(knobs: dict[str, Value]) -> Machine:
-    """The emulated machine of CLASSES, or of NODES and CPUS."""
-    if isinstance(machine := knobs["CLASSES"], Machine):
-        return machine
-    return Machine.of_equal_nodes(whole_of(knobs["NODES"]), whole_of(knobs["CPUS"]))
-
-
-def selection_of(knobs: dict[str, Value]) -> Selection:
+def selection_of(knobs: WorkloadKnobs) -> Selection:
     """Selection of the jobs of a log."""
-    queues, users = (tuple(name.strip() for name in str(knobs[knob]).split(",") if name) for knob in ("QUEUES", "USERS"))
+    queues, users = (tuple(name.strip() for name in names.split(",") if name) for names in (knobs.queues, knobs.users))
     return Selection(
-        jobs=None if knobs["JOBS"] is None else whole_of(knobs["JOBS"]),
-        offset=whole_of(knobs["OFFSET"]),
-        min_runtime=number_of(knobs["MIN_RUNTIME"]),
-        begin=str(knobs["FROM"] or ""),
-        end=str(knobs["TO"] or ""),
+        jobs=knobs.jobs,
+        offset=knobs.offset,
+        min_runtime=float(knobs.min_runtime),
+        begin=knobs.begin or "",
+        end=knobs.end or "",
         queues=queues,
         users=users,
     )
 
 
-def source(knobs: dict[str, Value]) -> Source:
+def selection_of_any(knobs: WorkloadKnobs) -> Selection:
+    """Selection of the jobs of a log, or of a generated workload, which has as many jobs as JOBS says."""
+    return selection_of(knobs if knobs.trace else replace(knobs, jobs=None))
+
+
+def source(knobs: WorkloadKnobs, machine: Machine) -> Source:
     """Read TRACE, or generate a workload with MODEL or, without MODEL, the default workload. Raises WrongUse for a file that is
     no log."""
-    if knobs["TRACE"] and knobs["LOAD"] is not None:
+    if knobs.trace and knobs.load is not None:
         raise WrongUse(LOAD_OF_A_LOG, parameter="load")
-    if not knobs["TRACE"] and knobs["MODEL"]:
-        trace = generated(knobs)
+    if not knobs.trace and knobs.model:
+        trace = generated(knobs, machine)
         digest = hashlib.sha256(trace.frame.write_csv().encode()).hexdigest()
         made: dict[str, Any] = {
             "path": None,
@@ -102,16 +87,14 @@ def source(knobs: dict[str, Value]) -> Source:
             "time": asdict(LocalTime.of(trace)),
         }
         return Source(replace(trace, sha256=digest), made)
-    if not knobs["TRACE"]:
-        machine = machine_of(knobs)
-        jobs = None if knobs["JOBS"] is None else whole_of(knobs["JOBS"])
-        frame = models.default_workload(machine.processors, whole_of(knobs["SEED"]), jobs)
+    if not knobs.trace:
+        frame = models.default_workload(machine.processors, knobs.seed, knobs.jobs)
         # Checksum of the jobs, because another release may generate other jobs from the same seed.
         digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
         trace = Trace(frame, header_of(machine), {}, "generated", digest)
         return Source(trace, {"path": None, "generated": "default_workload", "sha256": digest})
-    path = Path(str(knobs["TRACE"]))
-    trace = in_whole_nodes(read_trace(path), knobs)
+    path = Path(knobs.trace)
+    trace = in_whole_nodes(read_trace(path), machine)
     about_it: dict[str, Any] = {
         "path": str(path.resolve()),
         "format": trace.format,
@@ -124,17 +107,16 @@ def source(knobs: dict[str, Value]) -> Source:
     return Source(trace, about_it)
 
 
-def in_whole_nodes(trace: Trace, knobs: dict[str, Value]) -> Trace:
+def in_whole_nodes(trace: Trace, machine: Machine) -> Trace:
     """The log; with processors, in whole nodes of the emulated machine, if it records nodes only."""
-    machine = machine_of(knobs)
     return trace.in_whole_nodes(machine.processors / machine.nodes)
 
 
-def generated(knobs: dict[str, Value]) -> Trace:
+def generated(knobs: WorkloadKnobs, machine: Machine) -> Trace:
     """Generate JOBS jobs (default: DEFAULT_JOBS) for the machine with MODEL."""
-    model, seed, machine = str(knobs["MODEL"] or DEFAULT_MODEL), whole_of(knobs["SEED"]), machine_of(knobs)
-    count = DEFAULT_JOBS if knobs["JOBS"] is None else whole_of(knobs["JOBS"])
-    load = None if knobs["LOAD"] is None else number_of(knobs["LOAD"])
+    model, seed = knobs.model or DEFAULT_MODEL, knobs.seed
+    count = DEFAULT_JOBS if knobs.jobs is None else knobs.jobs
+    load = None if knobs.load is None else float(knobs.load)
     frame = models.generate(model, count, seed, machine.processors, load=load)
     return Trace(frame, models.header(model, seed, machine.processors, machine.nodes, load=load), {}, "generated", "")
 
@@ -144,34 +126,33 @@ def header_of(machine: Machine) -> dict[str, str]:
     return {"MaxProcs": str(machine.processors), "MaxNodes": str(machine.nodes)}
 
 
-def workload(knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Workload:
+def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
     """Select and shrink the jobs. Raises WrongUse, also for a job that is wider than the cluster."""
     return prepare(
         trace,
-        # A generated workload has as many jobs as JOBS says.
-        selection_of(knobs) if knobs["TRACE"] else replace(selection_of(knobs), jobs=None),
-        classes=[(some.count, some.cpus) for some in machine_of(knobs).classes],
+        selection_of_any(knobs.workload),
+        classes=[(some.count, some.cpus) for some in knobs.nodes.machine.classes],
         slack=SLACK,
         shrink_percent=float(shrink),
-        overrun=str(knobs["OVERRUN"]),
-        sizes=str(knobs["SIZES"]),
-        preset=str(knobs["PRESET"]),
-        depend=str(knobs["DEPENDENCIES"]),
+        overrun=knobs.jobs.overrun,
+        sizes=knobs.jobs.sizes,
+        preset=knobs.jobs.preset,
+        depend=knobs.jobs.dependencies,
     )
 
 
-def due_times(knobs: dict[str, Value], chosen: Workload) -> list[float]:
+def due_times(knobs: JobKnobs, chosen: Workload) -> list[float]:
     """Submission times in virtual seconds after the start of the replay: presets at 0, the other jobs at their own times, or in
     groups if PERIOD is given. Presets do not count as jobs of a group."""
     submits = chosen.jobs["submit_virtual"].to_list()
     presets = chosen.presets()
-    period = number_of(knobs["PERIOD"])
+    period = float(knobs.period)
     dues = submissions.due_times(
         submits[presets:],
-        warmup=whole_of(knobs["WARMUP"]),
-        group=whole_of(knobs["GROUP"]),
+        warmup=knobs.warmup,
+        group=knobs.group,
         period=period,
-        drift=number_of(knobs["DRIFT"]),
+        drift=float(knobs.drift),
     )
     since = submits[presets] if period == 0 else 0.0
     return [0.0] * presets + [since + due for due in dues]
@@ -181,23 +162,23 @@ def due_times(knobs: dict[str, Value], chosen: Workload) -> list[float]:
 class Prepared:
     """A run that is ready to start. Times are in virtual seconds."""
 
-    knobs: dict[str, Value]
+    knobs: Knobs
     shrink: Decimal
     workload: Workload
     dues: list[float]
 
     @classmethod
-    def make(cls, knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Prepared:
-        if knobs["DEPENDENCIES"] == "think" and knobs["PERIOD"] != 0:
+    def make(cls, knobs: Knobs, trace: Trace, shrink: Decimal) -> Prepared:
+        if knobs.jobs.dependencies == "think" and knobs.jobs.period != 0:
             raise WrongUse(
                 "think submits jobs at instants of their own, PERIOD in groups; give one of them", parameter="dependencies"
             )
-        if knobs["DRIFT"] != 0 and knobs["PERIOD"] == 0:
+        if knobs.jobs.drift != 0 and knobs.jobs.period == 0:
             message = "is added to PERIOD, which is 0; give PERIOD, or leave DRIFT out"
-            raise WrongUse(message, parameter="drift", value=knobs["DRIFT"])
-        chosen = malleability.applied(knobs, machine_of(knobs), workload(knobs, trace, shrink), SLACK)
-        made = cls(knobs, shrink, chosen, due_times(knobs, chosen))
-        if malleability.is_wanted(knobs):
+            raise WrongUse(message, parameter="drift", value=knobs.jobs.drift)
+        chosen = malleability.applied(knobs, workload(knobs, trace, shrink), SLACK)
+        made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen))
+        if knobs.malleable.is_wanted:
             malleability.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
         return made
 
@@ -209,8 +190,8 @@ class Prepared:
     @cached_property
     def queue(self) -> Queue:
         """The queue of the run as a quick simulation has it."""
-        config = configuration.of(self.knobs)
-        machine = machine_of(self.knobs).processors
+        config = configuration.of(self.knobs.scheduler)
+        machine = self.knobs.nodes.machine.processors
         widths = [min(width, machine) for width in self.workload.jobs["processors"].to_list()]
         return expected_queue(self.dues, self.executions(), widths, machine, config.backfill_interval, config.backfill_depth)
 
@@ -221,13 +202,13 @@ class Prepared:
     @cached_property
     def work_left(self) -> standing.Work:
         """The changes that the cluster needs before the run."""
-        return standing.work_left(cluster_variables(self.knobs, self.shrink), Path(str(self.knobs["INVENTORY"])))
+        return standing.work_left(cluster_variables(self.knobs, self.shrink), Path(self.knobs.cluster.inventory))
 
     def length(self) -> run_length.Length | None:
         """Expected length in real time of the whole command; None while SPEED is `auto`."""
-        machine, jobs = machine_of(self.knobs), self.workload.jobs.height
+        machine, jobs = self.knobs.nodes.machine, self.workload.jobs.height
         size = (jobs, machine.nodes, machine.processors)
-        return run_length.length_of(self.knobs["SPEED"], self.queue, min(self.dues), *size, left=self.work_left)
+        return run_length.length_of(self.knobs.clock.speed, self.queue, min(self.dues), *size, left=self.work_left)
 
     def real_estimate(self) -> float | None:
         """Expected real seconds of the replay; None while SPEED is `auto`."""
@@ -245,19 +226,19 @@ class Prepared:
         jobs = "1 job" if count == 1 else f"{count} jobs"
         jobs += f", and {presets} preset" if presets else ""
         jobs += f", longest {about(max(self.executions()))}"
-        return f"{jobs}, {run_length.in_words(self.knobs['SPEED'], self.estimate(), self.length())}"
+        return f"{jobs}, {run_length.in_words(self.knobs.clock.speed, self.estimate(), self.length())}"
 
     @cached_property
     def routed(self) -> tuple[pl.Series, pl.Series]:
         """Partition and QOS of each submission by the routing rules of the configuration; "" for none."""
-        rules, seed = configuration.of(self.knobs).routing, whole_of(self.knobs["SEED"])
+        rules, seed = configuration.of(self.knobs.scheduler).routing, self.knobs.workload.seed
         partitions, qos = (routing.routes(self.workload.jobs, rules, seed, goal) for goal in routing.GOALS)
         return partitions, qos
 
     @cached_property
     def offer(self) -> requests.Offer:
         """What jobs can request of the cluster."""
-        return configuration.offer(configuration.of(self.knobs), self.knobs, machine_of(self.knobs))
+        return configuration.offer(configuration.of(self.knobs.scheduler), self.knobs, self.knobs.nodes.machine)
 
     @cached_property
     def requests(self) -> requests.Requests:
@@ -275,7 +256,7 @@ class Prepared:
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """Rows of plan.csv for a run with the given name."""
-        config = configuration.of(self.knobs)
+        config = configuration.of(self.knobs.scheduler)
         charged = config.has_accounting(self.knobs) or config.shares_by_account
         asked = self.requests
         jobs = self.workload.jobs.iter_rows(named=True)
@@ -304,7 +285,7 @@ class Prepared:
             )
         ]
         logged = self.workload.jobs
-        if "array_job" not in logged.columns or configuration.of(self.knobs).rm != SLURM or self.knobs["FILLER"] != NO:
+        if "array_job" not in logged.columns or configuration.of(self.knobs.scheduler).rm != SLURM or self.knobs.fillers.is_wanted:
             return rows
         return submissions.with_arrays(rows, logged["array_job"].to_list(), logged["array_limit"].to_list())
 
@@ -326,9 +307,9 @@ class Prepared:
         self._write_into(folder, run or folder.name, RunFolder(folder).experiment)
 
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
-        swf.write_swf(self.workload.to_swf(), header_of(machine_of(self.knobs)), folder / WORKLOAD_SWF_FILE)
+        swf.write_swf(self.workload.to_swf(), header_of(self.knobs.nodes.machine), folder / WORKLOAD_SWF_FILE)
         write_atomically(folder / WORKLOAD_FILE, self.jobs.write_csv())
-        site.write(self.knobs, folder / site.LEFT_OUT)
+        site.write(self.knobs.scheduler, folder / site.LEFT_OUT)
         submissions.write_plan(folder / PLAN_FILE, self.plan(run))
         selection = {
             "excluded": self.workload.excluded,

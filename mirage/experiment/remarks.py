@@ -8,11 +8,10 @@ import polars as pl
 
 from mirage.experiment import configuration, fillers, site
 from mirage.experiment.prepare import SLACK, Prepared
-from mirage.knobs.managers import OPENPBS, values_of
-from mirage.knobs.parse import MAX_SPEED, format_number
+from mirage.knobs.parse import MAX_SPEED, OPENPBS, format_number
 from mirage.knobs.resolve import SHORT_INTERVALS
 from mirage.records.run_clock import EVENT
-from mirage.terminal.screen import about
+from mirage.text.words import about
 from mirage.workloads import not_played
 from mirage.workloads.workload import Workload
 from slurm_mirage.jobs.plan import NEVER
@@ -60,10 +59,10 @@ WAITS_AND_REQUESTS = {
 
 def remarks(run: Prepared) -> list[str]:
     """The remarks on a run, one line each."""
-    notes, lines = run.workload.notes, site.in_short(run.knobs, f"{site.LEFT_OUT} of the run")
+    notes, lines = run.workload.notes, site.in_short(run.knobs.scheduler, f"{site.LEFT_OUT} of the run")
     if run.shrink != 100:
         lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
-    if run.shrink < 100 and run.knobs["CONFIG"] == SHORT_INTERVALS:
+    if run.shrink < 100 and run.knobs.scheduler.config == SHORT_INTERVALS:
         lines.append(f"CONFIG={SHORT_INTERVALS}: short intervals of the scheduler, as Slurm's own do not shrink with the jobs")
     lines += sizes_and_presets(run.workload)
     lines += [run.workload.unread] if run.workload.unread else []
@@ -126,7 +125,7 @@ def requests_not_played(run: Prepared) -> list[str]:
     if not found:
         return []
     lines = [f"asked for and not played: {not_played.in_words(found)}"]
-    if run.knobs["TRACE"] and (reason := not_played.inconclusive(found)):
+    if run.knobs.workload.trace and (reason := not_played.inconclusive(found)):
         lines.append(f"warning: a comparison with the real machine will be inconclusive: {reason}")
     return lines
 
@@ -158,10 +157,10 @@ def _malleable(run: Prepared) -> list[str]:
         share = f"{100 * count / run.workload.jobs.height:.3g} %"
         other = notes.get("malleable_of_other_size", 0)
         moved = f", {other} of them submitted with another size than in the log, and as much work" if other else ""
-        lines.append(f"malleable: {count} jobs ({share}), MALLEABLE_JOBS={run.knobs['MALLEABLE_JOBS']}{moved}")
+        lines.append(f"malleable: {count} jobs ({share}), MALLEABLE_JOBS={run.knobs.malleable.sizes}{moved}")
     if (fewer := notes.get("malleable_fewer", 0)) > 0:
         lines.append(f"malleable: {fewer} jobs fewer than MALLEABLE asks for, the others have no other size on this machine")
-    if count and run.knobs["ACCOUNTING"] == "auto" and not configuration.of(run.knobs).accounting:
+    if count and run.knobs.scheduler.accounting == "auto" and not configuration.of(run.knobs.scheduler).accounting:
         lines.append("accounting: yes, because Slurm before 24.11 needs slurmdbd to resize a job again (ACCOUNTING=auto)")
     if (rounded := notes.get("malleable_rounded", 0)) > 0:
         lines.append(f"malleable jobs take whole nodes: the processors of {rounded} jobs are rounded up")
@@ -170,7 +169,7 @@ def _malleable(run: Prepared) -> list[str]:
 
 def _fillers(run: Prepared) -> list[str]:
     """Remark on the filler jobs."""
-    if not (settings := fillers.run_settings(run.knobs, run.shrink)):
+    if not (settings := fillers.run_settings(run.knobs.fillers, run.shrink)):
         return []
     words = f"{settings['words']} (seconds of the cluster's time)"
     return [f"filler jobs: {settings['variant']}, {words}; they are no jobs of the workload, and in none of its metrics"]
@@ -183,7 +182,7 @@ def _limits(run: Prepared) -> list[str]:
     if after < before or run.shrink != 100:
         lines.append(f"distinct time limits: {after}, in the log {before} (a limit has whole minutes)")
     if run.shrink != 100:
-        constants = NOT_SHRUNK_OF_OPENPBS if OPENPBS in values_of(run.knobs) else NOT_SHRUNK
+        constants = NOT_SHRUNK_OF_OPENPBS if OPENPBS in run.knobs.scheduler.managers else NOT_SHRUNK
         lines.append(f"not shrunk: {', '.join(constants)}")
     if run.shrink < 100 and (after < LIMITS_SHARE * before or (before >= MANY_LIMITS and after < FEW_LIMITS)):
         lines.append(
@@ -195,7 +194,7 @@ def _limits(run: Prepared) -> list[str]:
 
 def _without_shrinking(run: Prepared) -> str:
     """The knobs of a run of the log's own times that is as short, and that it is."""
-    speed, times = run.knobs["SPEED"], 100 / float(run.shrink)
+    speed, times = run.knobs.clock.speed, 100 / float(run.shrink)
     if speed == EVENT:
         return "SPEED=event with SHRINK=100 is hardly longer"
     now = float(speed) if isinstance(speed, Decimal) else 1.0

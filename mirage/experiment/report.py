@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -24,13 +23,13 @@ _drawing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pages")
 """Draws all pictures, one page at a time, whichever of the runs side by side ends first."""
 
 
-def folder_of(values: Mapping[str, Any]) -> Path:
+def folder_of(run: str | None) -> Path:
     """The folder results/RUN. Raises WrongUse if RUN is not given or the folder does not exist."""
-    if not values["RUN"]:
+    if not run:
         raise WrongUse(
             "nothing is given; it may be the name of a folder of results/ with a finished run, sweep or comparison", parameter="run"
         )
-    folder = runs.RESULTS / str(values["RUN"])
+    folder = runs.RESULTS / run
     if not folder.is_dir():
         raise WrongUse(
             f"results/{folder.name} is not there; it may be a folder with a finished run, sweep or comparison", parameter="run"

@@ -18,9 +18,9 @@ from functools import cache
 
 from mirage.experiment.expected_queue import Queue
 from mirage.experiment.standing import Work
-from mirage.knobs.parse import Value
+from mirage.knobs.parse import Speed
 from mirage.records.run_clock import EVENT
-from mirage.terminal.screen import about
+from mirage.text.words import about
 from slurm_mirage.replay.real_left import TIMERS, of_a_job
 
 EXAMINED_PROCESSOR = 2e-6
@@ -91,7 +91,7 @@ def slowness() -> float:
     return max(1.0, passed / max(time.process_time() - before, 1e-3))
 
 
-def length_of(speed: Value, queue: Queue, begin: float, jobs: int, nodes: int, processors: int, left: Work) -> Length | None:
+def length_of(speed: Speed, queue: Queue, begin: float, jobs: int, nodes: int, processors: int, left: Work) -> Length | None:
     """The length of a run; None while SPEED is `auto`.
 
     queue: as simulated, with `begin`, the first submission, in virtual seconds. left: what has to be done to the cluster before.
@@ -104,7 +104,7 @@ def length_of(speed: Value, queue: Queue, begin: float, jobs: int, nodes: int, p
     return Length(virtual / float(speed), around, CONSTANT_RANGE) if isinstance(speed, Decimal) else None
 
 
-def in_words(speed: Value, virtual: float, length: Length | None) -> str:
+def in_words(speed: Speed, virtual: float, length: Length | None) -> str:
     """The length of a run: `about 9 min` in real time, else `9 h of the cluster's time: 3.0 to 11 min`. virtual: virtual seconds"""
     if length is None:
         return f"{about(virtual)} of the cluster's time, at a speed to be picked"

@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,8 @@ from mirage import RESULTS as RESULTS
 from mirage import ROOT
 from mirage.experiment.configuration import site_of
 from mirage.experiment.endings import Ending
-from mirage.knobs.machine import Machine
-from mirage.knobs.parse import Value, format_number
-from mirage.knobs.table import BY_NAME, METRICS, TABLE
+from mirage.knobs.knobs import Knobs, text_of
+from mirage.knobs.table import BY_NAME, METRICS
 from mirage.records.file_names import EXPERIMENT_FILE, RUN_FILE
 from mirage.records.run_clock import EVENT, is_event
 from mirage.records.run_folder import RunFolder
@@ -41,17 +39,20 @@ PLACE = ("instance", "run_host")
 PACKAGES = ("ansible", "ansible-core", "ansible-runner", "polars")
 
 
-def name_for(knobs: dict[str, Value], wanted: dict[str, str], now: datetime) -> str:
-    """Name of the run: RUN; or the latest unfinished run with these inputs; or a new name from the time and the trace's name."""
-    if knobs["RUN"]:
-        return str(knobs["RUN"])
+def name_for(run: str | None, trace: str, wanted: dict[str, str], now: datetime) -> str:
+    """Name of the run: RUN; or the latest unfinished run with these inputs; or a new name from the time and the trace's name.
+
+    run, trace: RUN and TRACE
+    """
+    if run:
+        return run
     for folder in sorted(RESULTS.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
         with suppress(Damaged):
             before = RunFolder(folder).experiment.get("inputs")
             if before is not None and all(_same(n, before, wanted) for n in wanted) and not _is_over(folder):
                 return folder.name
-    trace = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(str(knobs["TRACE"])).name) or "generated"
-    return f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9._-]+', '_', trace)}"[:80]
+    source = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(trace).name) or "generated"
+    return f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9._-]+', '_', source)}"[:80]
 
 
 def calibration_of(run: str) -> str:
@@ -64,23 +65,14 @@ def run_of(name: str) -> str:
     return name.removesuffix(_CALIBRATION)
 
 
-def text_of(value: Value) -> str:
-    """A knob's value as text, for storage and comparison. A file of classes is represented by its content."""
-    if isinstance(value, tuple):
-        return ",".join(format_number(item) for item in value)
-    if isinstance(value, Decimal):
-        return format_number(value)
-    return "" if value is None else str(value)
-
-
-def inputs(knobs: dict[str, Value], trace_sha256: str, config: Path) -> dict[str, str]:
+def inputs(knobs: Knobs, trace_sha256: str, config: Path) -> dict[str, str]:
     """Inputs of a run by name. The trace, the configuration and the slurm.conf are represented by checksums of their content."""
-    chosen = {knob.name: text_of(knobs[knob.name]) for knob in TABLE if knob.is_input}
-    if (site := site_of(knobs)) is not None:
+    chosen = knobs.inputs()
+    if (site := site_of(knobs.scheduler)) is not None:
         content = json.dumps([site.settings, site.partitions, site.accounting], sort_keys=True)
         chosen["SLURM_CONF"] = hashlib.sha256(content.encode()).hexdigest()
-    if knobs["FILLER_JOBS"]:
-        chosen["FILLER_JOBS"] = _fillers(str(knobs["FILLER_JOBS"]))
+    if knobs.fillers.words:
+        chosen["FILLER_JOBS"] = _fillers(knobs.fillers.words)
     chosen["TRACE"] = trace_sha256
     chosen["CONFIG content"] = hashlib.sha256(config.read_bytes()).hexdigest()
     return chosen
@@ -138,14 +130,13 @@ def _difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
     return f"{name} was {was}, is {is_now}; give the same, or another RUN"
 
 
-def describe(knobs: dict[str, Value], wanted: dict[str, str], trace: dict[str, Any]) -> dict[str, Any]:
+def describe(knobs: Knobs, wanted: dict[str, str], trace: dict[str, Any]) -> dict[str, Any]:
     """Content of experiment.json before the run. `complete` adds what only the cluster knows."""
-    given = {name: value.path if isinstance(value, Machine) else text_of(value) for name, value in knobs.items()}
     return {
         "inputs": wanted,
-        "knobs": given,
+        "knobs": knobs.given(),
         "trace": trace,
-        "clock": {"asked": text_of(knobs["SPEED"])},
+        "clock": {"asked": text_of(knobs.clock.speed)},
         "host": {
             "name": platform.node(),
             "cores": os.cpu_count(),

@@ -9,38 +9,37 @@ import subprocess
 from pathlib import Path
 
 from mirage.experiment import configuration
-from mirage.knobs.parse import Value
-from mirage.knobs.slurm_source import SlurmSource
+from mirage.knobs.knobs import SchedulerKnobs
+from mirage.site.in_force import not_in_force
+from mirage.site.site_conf import SiteConf, summary, too_new
+from mirage.site.site_words import GROUPS
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically
-from slurm_mirage.rm.slurm.in_force import not_in_force
 from slurm_mirage.rm.slurm.records import configuration_of, version_in
 from slurm_mirage.rm.slurm.setting_names import release_of
-from slurm_mirage.rm.slurm.site_conf import SiteConf, summary, too_new
-from slurm_mirage.rm.slurm.site_words import GROUPS
 
 LEFT_OUT = "slurm_conf_left_out.txt"
 
 
-def in_short(knobs: dict[str, Value], where: str) -> list[str]:
+def in_short(scheduler: SchedulerKnobs, where: str) -> list[str]:
     """Lines for the terminal: how nodes are called, and what of the file is not used, the most important first.
 
     where: the file that `write` writes, as the user finds it
     """
-    site = configuration.site_of(knobs)
+    site = configuration.site_of(scheduler)
     if site is None:
         return []
-    told = summary([*site.left_out, *too_new(site, _release(knobs))])
+    told = summary([*site.left_out, *too_new(site, _release(scheduler))])
     lines = [*_renamed(site), *(f"not taken over, {line}" for line in told)]
     return [f"SLURM_CONF: {line}" for line in [*lines, *([f"all of this in full: {where}"] if lines else [])]]
 
 
-def write(knobs: dict[str, Value], file: Path) -> None:
+def write(scheduler: SchedulerKnobs, file: Path) -> None:
     """Write each part of the file that is not used, with its reason, and the new names of nodes, if there are any."""
-    site = configuration.site_of(knobs)
+    site = configuration.site_of(scheduler)
     if site is None or not (site.left_out or site.renamed):
         return
-    left_out = [*site.left_out, *too_new(site, _release(knobs))]
+    left_out = [*site.left_out, *too_new(site, _release(scheduler))]
     lines = []
     for group in GROUPS:
         found = [item for item in left_out if item.group == group]
@@ -52,16 +51,16 @@ def write(knobs: dict[str, Value], file: Path) -> None:
     write_atomically(file, "\n".join(lines) + "\n")
 
 
-def not_taken(knobs: dict[str, Value], folder: Path) -> list[str]:
+def not_taken(scheduler: SchedulerKnobs, folder: Path) -> list[str]:
     """Settings of the file that did not take effect in a run, one line each, by the settings that Slurm showed during it.
 
     Settings that CONFIG overrides are left out.
     """
     shown = configuration_of(folder)
-    site = configuration.site_of(knobs)
+    site = configuration.site_of(scheduler)
     if site is None or not shown:
         return []
-    ours = {key.lower() for key in configuration.of(knobs).settings}
+    ours = {key.lower() for key in configuration.of(scheduler).settings}
     kept = {key: value for key, value in site.settings.items() if key.lower() not in ours}
     lines = [str(item) for item in too_new(site, version_in(shown) or "")] + not_in_force(kept, shown)
     return [f"SLURM_CONF: {line}" for line in lines] or [f"SLURM_CONF: {len(kept)} settings taken over, all in force as written"]
@@ -83,11 +82,10 @@ def _renamed(site: SiteConf) -> list[str]:
     return lines
 
 
-def _release(knobs: dict[str, Value]) -> str:
+def _release(scheduler: SchedulerKnobs) -> str:
     """The release of the cluster's Slurm: that of SLURM_SOURCE, or of this host's packages; empty if that is not known."""
-    source = knobs.get("SLURM_SOURCE")
-    if isinstance(source, SlurmSource):
-        return source.version
+    if scheduler.slurm_source is not None:
+        return scheduler.slurm_source.version
     program = shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         return ""

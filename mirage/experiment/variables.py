@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mirage.experiment import fillers
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import Prepared
-from mirage.knobs.parse import Value
+from mirage.knobs.parse import Speed
 
 
-def replay_variables(prepared: Prepared, speed: Value, run: str, results: Path) -> dict[str, Any]:
+def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) -> dict[str, Any]:
     """Variables of a run and of its cluster.
 
     speed: the clock's. At 1, which SPEED=auto may pick, slurmctld saves to the disk whatever SAVES says: the library that could
     let it go on is that of virtual clocks.
     run: name of the run on the head. results: folder that its records are written to.
     """
-    knobs = {**prepared.knobs, "SPEED": speed}
+    knobs = prepared.knobs.at_speed(speed)
     if speed == 1:
-        knobs["SAVES"] = "disk"
+        knobs = replace(knobs, clock=replace(knobs.clock, saves="disk"))
     return {
         **cluster_variables(knobs, prepared.shrink),
         "experiment_run": run,
         "experiment_results_dir": str(results),
         "experiment_shrink": float(prepared.shrink),
-        "experiment_seed": prepared.knobs["SEED"],
+        "experiment_seed": knobs.workload.seed,
         "experiment_sample_interval": prepared.sample_interval(),
-        "experiment_warmup_cut": prepared.knobs["WARMUP_CUT"],
-        "experiment_cooldown_cut": prepared.knobs["COOLDOWN_CUT"],
-        "experiment_filler": fillers.run_settings(prepared.knobs, prepared.shrink),
+        "experiment_warmup_cut": knobs.metrics.warmup_cut,
+        "experiment_cooldown_cut": knobs.metrics.cooldown_cut,
+        "experiment_filler": fillers.run_settings(knobs.fillers, prepared.shrink),
     }

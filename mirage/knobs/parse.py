@@ -10,11 +10,13 @@ from mirage.knobs import machine, openpbs_source, slurm_source
 from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.slurm_source import SlurmSource
-from mirage.records.run_clock import EVENT
+from slurm_mirage.clock.clock_rules import EVENT
 from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
 
 Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | OpenPbsSource | None
 Parser = Callable[[str], Value]
+Speed = Decimal | str
+"""A value of SPEED: a number, EVENT or AUTO."""
 
 CONFIG_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}"
 # Per cent. At the largest factor the replay of a year's log takes a century.
@@ -152,7 +154,7 @@ def configs(text: str) -> str:
 
 FILLERS = (NO, SLOTS, PLANNED)
 """Values of FILLER: without filler jobs, and the variants with them."""
-MANAGERS = ("slurm", "openpbs")
+MANAGERS = SLURM, OPENPBS = ("slurm", "openpbs")
 """Values of RM: the resource managers."""
 
 
@@ -192,7 +194,7 @@ def share(text: str) -> Decimal:
     return value / 100 if text.endswith("%") or value > 1 else value
 
 
-def speed(text: str) -> Decimal | str:
+def speed(text: str) -> Speed:
     """Parse the factor of the virtual clock, or EVENT or AUTO. A factor has at most nine decimals, as in the clock's file."""
     if text in (EVENT, AUTO):
         return text

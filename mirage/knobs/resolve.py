@@ -1,4 +1,4 @@
-"""Values of all knobs for one call of make, from its environment; and what the roles and the user are told of them.
+"""Makes `Knobs` for one call of make, from its environment, and from the inventory; and what the user is told of knobs.
 
 The Makefile exports the variables given to make unchanged, and lists their names in MIRAGE_GIVEN, so that a misspelt name is found.
 """
@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from decimal import Decimal
+from dataclasses import replace
 from typing import Any
 
+from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
-from mirage.knobs.openpbs_source import OpenPbsSource
-from mirage.knobs.parse import InvalidValue, Value
-from mirage.knobs.slurm_source import SlurmSource
+from mirage.knobs.parse import OPENPBS, InvalidValue, Value
 from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
+from mirage.site import site_conf
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.slurm import site_conf
+from slurm_mirage.clock.clock_rules import EVENT
 
 # Environment variable with the names of the variables given to make, separated by blanks. Set by the Makefile.
 GIVEN = "MIRAGE_GIVEN"
@@ -27,8 +27,10 @@ MAKE_VARIABLES = ("PYTHON",)
 # The default of CONFIG where SHRINK makes jobs shorter: Slurm's own intervals do not shrink with them.
 SHORT_INTERVALS, SHRINKING = "backfill", ("experiment", "compare")
 UNSHRUNK = 100  # per cent
-# Value of RM, and the default of CONFIG with it.
-OPENPBS, OPENPBS_CONFIG = "openpbs", "pbs-easy"
+# The default of CONFIG with RM=openpbs.
+OPENPBS_CONFIG = "pbs-easy"
+# Knobs that CLASSES replaces.
+SIZE = ("NODES", "CPUS")
 
 
 def parse(name: str, text: str, origin: str = "") -> Value:
@@ -43,8 +45,8 @@ def parse(name: str, text: str, origin: str = "") -> Value:
         raise WrongUse(f"{name}: {given!r}{origin} is not possible; it may be {str(error) or knob.may_be}") from None
 
 
-def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
-    """Values of all knobs, from the environment and the defaults. An empty value is the default, as with make's own `?=`.
+def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
+    """All knobs, from the environment and the defaults. An empty value is the default, as with make's own `?=`.
 
     target: the target of the Makefile. Where it shrinks the workload, CONFIG is one with short intervals, in all runs of a sweep.
 
@@ -60,22 +62,29 @@ def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
         # Another program may have set a name like PORT or GROUP in the environment.
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
+    knobs = Knobs.of(values)
     if not environ.get("CONFIG"):
-        shrinks = values["SHRINK"]
-        assert isinstance(shrinks, tuple)
-        if values["RM"] == OPENPBS:
-            values["CONFIG"] = OPENPBS_CONFIG
-        elif target in SHRINKING and min(shrinks) < UNSHRUNK:
-            values["CONFIG"] = SHORT_INTERVALS
-    if values["SLURM_CONF"]:
-        _read_site_machine(values, environ)
-    if isinstance(machine := values["CLASSES"], Machine):
-        for name in ("NODES", "CPUS"):
-            if environ.get(name):
-                raise WrongUse(f"{name}: CLASSES says that too; give CLASSES, or NODES and CPUS")
-        _check_size(machine)
-        values |= {"NODES": machine.nodes, "CPUS": None}
-    return values
+        knobs = replace(knobs, scheduler=replace(knobs.scheduler, config=_default_configuration(knobs, target)))
+    machine = knobs.nodes.classes
+    if knobs.scheduler.slurm_conf:
+        machine = _site_machine(knobs.scheduler.slurm_conf, environ)
+    elif machine is not None and (name := next(filter(environ.get, SIZE), None)):
+        raise WrongUse(f"{name}: CLASSES says that too; give CLASSES, or NODES and CPUS")
+    if machine is None:
+        return knobs
+    _check_size(machine)
+    return replace(knobs, nodes=replace(knobs.nodes, count=machine.nodes, cpus=None, classes=machine))
+
+
+def _default_configuration(knobs: Knobs, target: str) -> str:
+    """CONFIG where it is not given."""
+    if knobs.scheduler.slurm_conf:
+        return "site"
+    if knobs.scheduler.rm == OPENPBS:
+        return OPENPBS_CONFIG
+    if target in SHRINKING and min(knobs.jobs.shrinks) < UNSHRUNK:
+        return SHORT_INTERVALS
+    return knobs.scheduler.config
 
 
 def _refuse_unknown(given: list[str]) -> None:
@@ -88,15 +97,12 @@ def _refuse_unknown(given: list[str]) -> None:
             raise WrongUse(f"{name}: there is no such knob; {hint}")
 
 
-def _read_site_machine(values: dict[str, Value], environ: Mapping[str, str]) -> None:
-    """Set CLASSES to the nodes of SLURM_CONF, and CONFIG to `site` unless it is given."""
-    for name in ("NODES", "CPUS", "CLASSES"):
+def _site_machine(path: str, environ: Mapping[str, str]) -> Machine:
+    """The nodes of SLURM_CONF."""
+    for name in (*SIZE, "CLASSES"):
         if environ.get(name):
             raise WrongUse(f"{name}: SLURM_CONF says that too; give SLURM_CONF, or {name}")
-    path = str(values["SLURM_CONF"])
-    values["CLASSES"] = Machine(tuple(site_conf.read(path).nodes), path)
-    if not environ.get("CONFIG"):
-        values["CONFIG"] = "site"
+    return Machine(tuple(site_conf.read(path).nodes), path)
 
 
 def _check_size(machine: Machine) -> None:
@@ -112,16 +118,38 @@ def unused(target: str, environ: Mapping[str, str]) -> list[str]:
     return [name for name in environ.get(GIVEN, "").split() if name in BY_NAME and target not in BY_NAME[name].targets]
 
 
-def role_variables(values: Mapping[str, Value]) -> dict[str, Any]:
-    """Variables for the playbooks. Knobs without a value are left out: the inventory, or else the role's default, has one."""
-    variables: dict[str, Any] = {}
-    for knob in TABLE:
-        value = values[knob.name]
-        if isinstance(value, (Machine, SlurmSource, OpenPbsSource)):
-            variables |= value.role_variables()
-        elif knob.variable and value is not None:
-            variables[knob.variable] = float(value) if isinstance(value, Decimal) else value
-    return variables
+def with_texts(knobs: Knobs, texts: Mapping[str, str]) -> Knobs:
+    """The knobs with other values of some of them, given as text. Raises WrongUse for a wrong one."""
+    return knobs.with_values({name: parse(name, text) for name, text in texts.items()})
+
+
+def variables_of_inventory(knobs: Knobs, given: Mapping[str, str]) -> dict[str, str]:
+    """Variables of the knobs, by name, that an inventory may set: those that are not `given` to make.
+
+    CLUSTER chooses the instance. PORT has no default: without a value it is left to Ansible.
+    """
+    fixed = ("CLUSTER", *(SIZE if knobs.nodes.classes else ()))
+    rows = [knob for knob in TABLE if knob.variable and knob.default and knob.name not in fixed]
+    return {knob.name: knob.variable for knob in rows if not given.get(knob.name)}
+
+
+def with_inventory(knobs: Knobs, given: Mapping[str, str], variables: Mapping[str, Any], path: str) -> Knobs:
+    """The knobs with the values that the inventory at `path` sets. variables: those of its head.
+
+    A clock of the kind EVENT is SPEED=event. Raises WrongUse for a wrong value.
+    """
+    if variables.get(CLOCK) == EVENT:
+        variables = {**variables, BY_NAME["SPEED"].variable: EVENT}
+    rows = [(name, variable) for name, variable in variables_of_inventory(knobs, given).items() if variable in variables]
+    values = {name: parse(name, _yaml_text(variables[variable]), f" ({variable} of {path})") for name, variable in rows}
+    if values.get("RM") == OPENPBS and "CONFIG" not in values and not given.get("CONFIG"):
+        values["CONFIG"] = OPENPBS_CONFIG
+    return knobs.with_values(values)
+
+
+def _yaml_text(value: Any) -> str:
+    """The value as text for the parser of a knob. YAML reads yes and no as booleans."""
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def user_message(error: WrongUse) -> str:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.input_file import read_input
 
 # The file is in the archive's top folder, at any position: its search ends after so many members.
 _MAX_MEMBERS = 20_000

@@ -62,6 +62,7 @@ class Knob:
     """One row of the table.
 
     name: what the user gives: NODES.
+    member: part of `Knobs` and its member: nodes.count.
     default: the value as text, parsed like a given one.
     parse: parser of the text.
     may_be: allowed values, as the end of the message "NODES: ... is not possible; it may be ...".
@@ -74,6 +75,7 @@ class Knob:
     """
 
     name: str
+    member: str
     default: str
     parse: Parser
     may_be: str
@@ -104,6 +106,7 @@ _MODELLED = (*_RUN, "workload", "workload-report", "simulate")
 TABLE = (
     Knob(
         "INVENTORY",
+        "cluster.inventory",
         "inventories/local",
         path_text,
         "a folder or file of an Ansible inventory",
@@ -114,6 +117,7 @@ TABLE = (
     ),
     Knob(
         "CLUSTER",
+        "cluster.name",
         "mirage",
         matching(r"[a-z][a-z0-9-]{0,20}"),
         "a lower-case letter followed by up to 20 lower-case letters, digits or -",
@@ -125,6 +129,7 @@ TABLE = (
     ),
     Knob(
         "PORT",
+        "cluster.port",
         "",
         optional(at_least(1024, most=65535)),
         "a port from 1024 to 65535",
@@ -136,6 +141,7 @@ TABLE = (
     ),
     Knob(
         "BUSY",
+        "cluster.busy",
         "refuse",
         one_of("refuse", "wait"),
         "refuse or wait",
@@ -145,6 +151,7 @@ TABLE = (
     ),
     Knob(
         "NODES",
+        "nodes.count",
         "360",
         at_least(1, most=MAX_NODES),
         f"a whole number from 1 to {MAX_NODES}",
@@ -156,6 +163,7 @@ TABLE = (
     ),
     Knob(
         "CPUS",
+        "nodes.cpus",
         "16",
         at_least(1, most=MAX_CPUS),
         f"a whole number from 1 to {MAX_CPUS}",
@@ -167,6 +175,7 @@ TABLE = (
     ),
     Knob(
         "CLASSES",
+        "nodes.classes",
         "",
         optional(classes),
         "the path of a YAML list of classes of nodes, like machines/example.yml",
@@ -178,6 +187,7 @@ TABLE = (
     ),
     Knob(
         "TRACE",
+        "workload.trace",
         "",
         path_text,
         "the path of an SWF log (.swf, .swf.gz) or of the output of `sacct -P`",
@@ -189,6 +199,7 @@ TABLE = (
     ),
     Knob(
         "JOBS",
+        "workload.jobs",
         "",
         optional(at_least(1, most=MAX_JOBS)),
         f"a whole number from 1 to {MAX_JOBS}",
@@ -200,6 +211,7 @@ TABLE = (
     ),
     Knob(
         "OFFSET",
+        "workload.offset",
         "0",
         at_least(0),
         "a whole number from 0 on",
@@ -210,6 +222,7 @@ TABLE = (
     ),
     Knob(
         "MIN_RUNTIME",
+        "workload.min_runtime",
         "0",
         at_least(0, whole=False),
         "a number of seconds from 0 on",
@@ -220,6 +233,7 @@ TABLE = (
     ),
     Knob(
         "FROM",
+        "workload.begin",
         "",
         optional(instant),
         "seconds of the trace from 0 on, or a date: 2016-04-01, 2016-04-01T12:00:00",
@@ -231,6 +245,7 @@ TABLE = (
     ),
     Knob(
         "TO",
+        "workload.end",
         "",
         optional(instant),
         "seconds of the trace from 0 on, or a date: 2016-05-01, 2016-04-01T18:00:00",
@@ -242,6 +257,7 @@ TABLE = (
     ),
     Knob(
         "QUEUES",
+        "workload.queues",
         "",
         names,
         "numbers of the log's queues, or their names in its header, separated by commas: 1,3",
@@ -253,6 +269,7 @@ TABLE = (
     ),
     Knob(
         "USERS",
+        "workload.users",
         "",
         names,
         "numbers of the log's users, separated by commas: 12,40",
@@ -264,6 +281,7 @@ TABLE = (
     ),
     Knob(
         "SIZES",
+        "jobs.sizes",
         "keep",
         one_of("keep", "scale", "fit"),
         "keep, scale or fit",
@@ -274,6 +292,7 @@ TABLE = (
     ),
     Knob(
         "PRESET",
+        "jobs.preset",
         "none",
         one_of("none", "running", "all"),
         "none, running or all",
@@ -284,6 +303,7 @@ TABLE = (
     ),
     Knob(
         "DEPENDENCIES",
+        "jobs.dependencies",
         "keep",
         one_of("keep", "think", "none"),
         "keep, think or none",
@@ -294,6 +314,7 @@ TABLE = (
     ),
     Knob(
         "MALLEABLE",
+        "malleable.share",
         "0",
         share,
         "a share from 0 to 1 (0.5), or per cent (50% or 50)",
@@ -304,6 +325,7 @@ TABLE = (
     ),
     Knob(
         "MALLEABLE_JOBS",
+        "malleable.sizes",
         "recorded preferred=none",
         path_text,
         "MIN:MAX:FACTOR:PREFERRED with options, or a rule, as docs/malleable.md lists them",
@@ -314,6 +336,7 @@ TABLE = (
     ),
     Knob(
         "FILLER",
+        "fillers.variant",
         "no",
         some_of(*FILLERS),
         "no, slots or planned; for make compare several of them: no slots planned",
@@ -324,6 +347,7 @@ TABLE = (
     ),
     Knob(
         "FILLER_JOBS",
+        "fillers.words",
         "",
         path_text,
         "work=SECONDS (or a FILE) save=S restore=S interval=S slot=S speed=C count=N, as docs/filler.md lists them",
@@ -335,6 +359,7 @@ TABLE = (
     ),
     Knob(
         "SHRINK",
+        "jobs.shrinks",
         "100",
         shrink,
         f"a percentage above 0 and up to {MAX_SHRINK} (50, 0.2), or a sweep FROM:TO:STEP (100:50:10)",
@@ -346,6 +371,7 @@ TABLE = (
     ),
     Knob(
         "SPEED",
+        "clock.speed",
         "auto",
         speed,
         f"a number above 0 and up to {MAX_SPEED} (20, 0.5), event or auto",
@@ -359,6 +385,7 @@ TABLE = (
     ),
     Knob(
         "CHARGE",
+        "clock.charge",
         "no",
         one_of("yes", "no"),
         "yes or no",
@@ -370,6 +397,7 @@ TABLE = (
     ),
     Knob(
         "SAVES",
+        "clock.saves",
         "disk",
         one_of("disk", "memory"),
         "disk or memory",
@@ -381,6 +409,7 @@ TABLE = (
     ),
     Knob(
         "WARMUP",
+        "jobs.warmup",
         "0",
         at_least(0),
         "a whole number of jobs from 0 on",
@@ -391,6 +420,7 @@ TABLE = (
     ),
     Knob(
         "GROUP",
+        "jobs.group",
         "1",
         at_least(1),
         "a whole number of jobs from 1 on",
@@ -401,6 +431,7 @@ TABLE = (
     ),
     Knob(
         "PERIOD",
+        "jobs.period",
         "0",
         at_least(0, whole=False),
         "a number of seconds from 0 on",
@@ -411,6 +442,7 @@ TABLE = (
     ),
     Knob(
         "DRIFT",
+        "jobs.drift",
         "0",
         number,
         "a number of seconds, not below -PERIOD",
@@ -421,6 +453,7 @@ TABLE = (
     ),
     Knob(
         "OVERRUN",
+        "jobs.overrun",
         "extend",
         one_of("extend", "kill"),
         "extend or kill",
@@ -431,6 +464,7 @@ TABLE = (
     ),
     Knob(
         "CONFIG",
+        "scheduler.config",
         "slurm-defaults",
         matching(CONFIG_NAME),
         "the name of a file in configs/, without .yml",
@@ -442,6 +476,7 @@ TABLE = (
     ),
     Knob(
         "SLURM_CONF",
+        "scheduler.slurm_conf",
         "",
         path_text,
         "the path of a slurm.conf",
@@ -453,6 +488,7 @@ TABLE = (
     ),
     Knob(
         "SLURM_SOURCE",
+        "scheduler.slurm_source",
         "",
         optional(source_archive),
         slurm_source.FORM,
@@ -464,6 +500,7 @@ TABLE = (
     ),
     Knob(
         "RM",
+        "scheduler.rm",
         "slurm",
         some_of(*MANAGERS),
         "slurm or openpbs; for make compare both of them: slurm openpbs",
@@ -475,6 +512,7 @@ TABLE = (
     ),
     Knob(
         "OPENPBS_SOURCE",
+        "scheduler.openpbs_source",
         "",
         optional(openpbs_archive),
         openpbs_source.FORM,
@@ -486,6 +524,7 @@ TABLE = (
     ),
     Knob(
         "CONFIGS",
+        "campaign.configs",
         "",
         configs,
         "two names or more of files in configs/, without .yml: fifo backfill",
@@ -495,6 +534,7 @@ TABLE = (
     ),
     Knob(
         "REPLICAS",
+        "campaign.replicas",
         "",
         optional(at_least(1, most=50)),
         "a whole number from 1 to 50",
@@ -505,6 +545,7 @@ TABLE = (
     ),
     Knob(
         "MARGIN",
+        "campaign.margin",
         "5%",
         margin,
         "per cent of the baseline's mean, above 0 and at most 50",
@@ -514,6 +555,7 @@ TABLE = (
     ),
     Knob(
         "AT_ONCE",
+        "campaign.at_once",
         "auto",
         at_once,
         f"auto, or a whole number from 1 to {MAX_AT_ONCE}",
@@ -524,6 +566,7 @@ TABLE = (
     ),
     Knob(
         "FULL",
+        "campaign.full",
         "no",
         one_of("yes", "no"),
         "yes or no",
@@ -533,6 +576,7 @@ TABLE = (
     ),
     Knob(
         "STEPS",
+        "nodes.steps",
         "auto",
         one_of("auto", "yes", "no"),
         "auto, yes or no",
@@ -543,6 +587,7 @@ TABLE = (
     ),
     Knob(
         "FRONT_END",
+        "nodes.front_ends",
         "0",
         at_least(0, most=MAX_FRONT_ENDS),
         f"0, or the number of slurmd that stand for all nodes, up to {MAX_FRONT_ENDS}",
@@ -554,6 +599,7 @@ TABLE = (
     ),
     Knob(
         "ACCOUNTING",
+        "scheduler.accounting",
         "auto",
         one_of("auto", "yes", "no"),
         "auto, yes or no",
@@ -565,6 +611,7 @@ TABLE = (
     ),
     Knob(
         "RUN",
+        "output.run",
         "",
         optional(matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")),
         "up to 81 letters, digits, dots, dashes and underscores, not beginning with a dot or dash",
@@ -575,6 +622,7 @@ TABLE = (
     ),
     Knob(
         "SEED",
+        "workload.seed",
         "1",
         at_least(0),
         "a whole number from 0 on",
@@ -585,6 +633,7 @@ TABLE = (
     ),
     Knob(
         "MODEL",
+        "workload.model",
         "",
         optional(matching(r"[a-z0-9][a-z0-9_-]*")),
         "the name of a workload model",
@@ -596,6 +645,7 @@ TABLE = (
     ),
     Knob(
         "LOAD",
+        "workload.load",
         "",
         optional(at_least(0, whole=False)),
         "the share of the machine that jobs ask for, above 0: 0.8",
@@ -607,6 +657,7 @@ TABLE = (
     ),
     Knob(
         "ESTIMATES",
+        "workload.estimates",
         "keep",
         matching(r"keep|exact|tsafrir|(0|1|0?\.\d{1,9})"),
         "keep, exact, tsafrir, or an accuracy from 0 to 1: 0.3",
@@ -616,6 +667,7 @@ TABLE = (
     ),
     Knob(
         "POLICY",
+        "scheduler.policy",
         "easy",
         one_of("fcfs", "easy", "conservative"),
         "fcfs, easy or conservative",
@@ -625,6 +677,7 @@ TABLE = (
     ),
     Knob(
         "TAU",
+        "metrics.tau",
         "10",
         at_least(0, whole=False),
         "a number of seconds above 0",
@@ -634,6 +687,7 @@ TABLE = (
     ),
     Knob(
         "W2",
+        "metrics.w2",
         "magnitude",
         one_of("magnitude", "log"),
         "magnitude or log",
@@ -643,6 +697,7 @@ TABLE = (
     ),
     Knob(
         "IMMEDIATE",
+        "metrics.immediate",
         "",
         optional(at_least(0, whole=False)),
         "a number of seconds above 0",
@@ -653,6 +708,7 @@ TABLE = (
     ),
     Knob(
         "WARMUP_CUT",
+        "metrics.warmup_cut",
         "0",
         cut,
         "a number of seconds from 0 on, or a percentage of the schedule below 100: 5%",
@@ -663,6 +719,7 @@ TABLE = (
     ),
     Knob(
         "COOLDOWN_CUT",
+        "metrics.cooldown_cut",
         "0",
         cut,
         "a number of seconds from 0 on, or a percentage of the schedule below 100: 5%",
@@ -673,6 +730,7 @@ TABLE = (
     ),
     Knob(
         "OUT",
+        "output.out",
         "",
         path_text,
         "the path of the file to write",
@@ -684,3 +742,7 @@ TABLE = (
 
 BY_NAME = {knob.name: knob for knob in TABLE}
 BY_PARAMETER = {knob.parameter: knob for knob in TABLE}
+
+# Knobs that may not change while a run goes on in the cluster. SLURM_CONF is compared by its CLASSES and CONFIG.
+_IDENTITY = ("INVENTORY", "CLUSTER", "SLURM_CONF", "CLASSES")
+SHAPE = ("CLASSES", *(knob.name for knob in TABLE if knob.is_input and "cluster" in knob.targets and knob.name not in _IDENTITY))

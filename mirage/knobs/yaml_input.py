@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage.base.input_file import read_input
+from mirage.text.input_file import read_input
 
 LARGEST = 256 << 10
 """Bytes; parsing so many takes a second. machines/example.yml has fewer than a thousand."""

@@ -34,13 +34,13 @@ from mirage.records.file_names import (
 )
 from mirage.records.fillers import read_fillers
 from mirage.records.run_folder import RunFolder
+from mirage.text.input_file import open_input
 from mirage.traces import swf
 from mirage.traces.csv_frame import check_rows, read_csv
 from mirage.traces.trace import NODES_ONLY, Trace, read_trace
 from mirage.traces.unread import REASON, Unread
 from mirage.workloads.selection import Selection, choose
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.input_file import open_input
 from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.jobs import sigsleep_log
 

@@ -16,8 +16,8 @@ from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.run_data import LOG, Run
 from mirage.reports.run_page import CHECK
 from mirage.reports.timeline import Steps, Timeline
-from mirage.reports.words import counted, duration, number, percent
 from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, judged, others, p_text, pair_of
+from mirage.text.words import counted, duration, number, percent
 from mirage.verdict.features import unused_in_all
 from mirage.verdict.verdict import WORDS, verdict_of
 

@@ -12,8 +12,8 @@ import polars as pl
 from mirage.reports import theme
 from mirage.reports.distributions import step_lines
 from mirage.reports.pictures import Picture, draw
-from mirage.reports.words import percent
 from mirage.statistics.comparison_text import DIFFERENT, OTHER_JOBS, THESE_JOBS
+from mirage.text.words import percent
 
 # Largest difference in per cent that is drawn; larger ones are drawn at the edge.
 _FARTHEST = 200.0

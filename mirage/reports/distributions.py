@@ -13,7 +13,7 @@ import polars as pl
 from mirage.records.agreement import CLASSES
 from mirage.reports import theme
 from mirage.reports.pictures import Picture, draw
-from mirage.reports.words import counted, duration, number, percent
+from mirage.text.words import counted, duration, number, percent
 
 # Points of a distribution's curve, and classes of waits per axis of the scatter plot.
 _POINTS, _CELLS = 240, 36

@@ -12,7 +12,7 @@ from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, LIMIT, PREEMPTE
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Panel, Steps, Timeline
-from mirage.reports.words import counted, duration, number, percent
+from mirage.text.words import counted, duration, number, percent
 
 TITLE = "Filler jobs"
 _OUTCOMES = {

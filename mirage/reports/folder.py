@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import exchange, write_atomically
-from slurm_mirage.base.input_file import read_input
 
 # File in each report's folder that names the program that made it, and its files.
 MARK = "report.json"

@@ -14,8 +14,7 @@ from mirage.metrics.classes import ALL, RUNTIMES
 from mirage.metrics.formulas import Settings
 from mirage.metrics.registry import METRICS, WAIT, job_value
 from mirage.reports.page import Table
-from mirage.reports.words import counted, duration, number, percent
-from mirage.terminal.table import two_digits
+from mirage.text.words import counted, duration, number, percent, two_digits
 
 _EMPTY: tuple[Any, ...] = ("", None, {}, [])
 

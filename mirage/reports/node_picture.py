@@ -12,7 +12,7 @@ from mirage.reports import node_map
 from mirage.reports.node_map import Boxes
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import ACROSS, DOWN, Panel, Timeline, grey_png
-from mirage.reports.words import counted, duration, number, percent
+from mirage.text.words import counted, duration, number, percent
 from slurm_mirage.rm.registry import DEFAULT
 
 # Above these numbers rectangles of jobs would be too small, and the page too large.

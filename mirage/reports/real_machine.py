@@ -9,7 +9,7 @@ from mirage.records.agreement import agreement
 from mirage.reports import distributions
 from mirage.reports.page import Part, Table
 from mirage.reports.run_data import Run
-from mirage.reports.words import counted, duration, number, percent
+from mirage.text.words import counted, duration, number, percent
 from mirage.workloads import not_played
 
 

@@ -27,9 +27,9 @@ from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.real_machine import parts as real_machine
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.run_timeline import over_time
-from mirage.reports.words import counted, duration, number, percent
 from mirage.terminal.parts import parts_of
 from mirage.terminal.table import errors_text, figures_of, kinds_of_errors, value_text
+from mirage.text.words import counted, duration, number, percent
 from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, inconclusive_metrics, verdict_of, with_reasons
 from mirage.workloads import not_played
 

@@ -11,7 +11,7 @@ from mirage.reports import filler_jobs, node_picture
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.timeline import Panel, Steps, Timeline
-from mirage.reports.words import counted, duration, number, percent
+from mirage.text.words import counted, duration, number, percent
 from mirage.verdict.event_clock import charges
 from slurm_mirage.rm.registry import DEFAULT
 

@@ -17,8 +17,8 @@ from mirage.reports import comparison_pictures as pictures
 from mirage.reports.comparison_page import by_label, signed
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.run_data import Run
-from mirage.reports.words import counted, duration, number, percent
 from mirage.statistics.comparison_text import OTHER_JOBS, THESE_JOBS, p_text
+from mirage.text.words import counted, duration, number, percent
 from mirage.verdict.verdict import VALID, WORDS, verdict_of
 
 INDICES = ("W", "W1", "W2", "W3", "W4")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import Run
-from mirage.reports.words import counted, duration, number, percent
+from mirage.text.words import counted, duration, number, percent
 
 TITLE = "Changes of size"
 _KINDS = {"none": "no change", "expand": "expansion", "shrink": "shrink"}

@@ -18,7 +18,7 @@ from mirage.reports.measures import figure, inputs
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.pictures import Picture, draw
 from mirage.reports.run_page import CHECK
-from mirage.reports.words import counted
+from mirage.text.words import counted
 from mirage.traces.csv_frame import check_lines
 from mirage.verdict.features import unused_in_all
 from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, WORDS

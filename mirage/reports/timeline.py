@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.reports.theme import COLOURS, DASHES
-from mirage.reports.words import duration as duration_words
+from mirage.text.words import duration as duration_words
 
 Floats = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ import polars as pl
 
 from mirage.reports.page import Part, Section, Table, render
 from mirage.reports.pictures import Picture
-from mirage.reports.words import counted, duration, number, percent, value
 from mirage.reports.workload_pictures import MOST_SIZES, TOP, WEEKDAYS, size_words
+from mirage.text.words import counted, duration, number, percent, value
 from mirage.workloads.characterise import LEVELS, Characterisation
 from mirage.workloads.workload_figures import FIGURES
 

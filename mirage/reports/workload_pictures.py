@@ -9,7 +9,7 @@ import polars as pl
 
 from mirage.reports import theme
 from mirage.reports.pictures import Picture, draw
-from mirage.reports.words import counted, duration, number, percent
+from mirage.text.words import counted, duration, number, percent
 from mirage.workloads.characterise import LEVELS, Characterisation
 
 # Largest number of sizes that are drawn.

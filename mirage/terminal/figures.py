@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mirage.records.run_clock import EVENT
-from mirage.terminal.screen import about, start_line, time_left
+from mirage.terminal.screen import start_line, time_left
+from mirage.text.words import about
 from slurm_mirage.replay.real_left import real_left
 from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS, Records
 from slurm_mirage.rm.registry import records_of_daemons

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from mirage.text.words import about
 from slurm_mirage.farm.daemons import NODES
 from slurm_mirage.replay.real_left import real_left
 
@@ -85,20 +86,6 @@ class Screen:
             # The reader has closed the pipe (`make metrics ... | head`), or the terminal was closed: continue without output.
             with Path(os.devnull).open("w") as null:
                 os.dup2(null.fileno(), self.stream.fileno())
-
-
-def about(seconds: float) -> str:
-    """A duration rounded for reading: 40 s, 6 min, 2 h 10 min, 3 d 4 h."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    minutes = round(seconds / 60)
-    if minutes < 90:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
 
 
 def time_left(progress: Mapping[str, Any]) -> str | None:

@@ -21,10 +21,10 @@ from mirage.terminal.table import (
     kinds_of_errors,
     print_all,
     rounded_text,
-    two_digits,
     value_text,
     width_of,
 )
+from mirage.text.words import two_digits
 from mirage.verdict.bounds import in_words
 from mirage.verdict.event_clock import is_slow_elsewhere
 from mirage.verdict.features import unused_rows

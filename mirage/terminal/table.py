@@ -12,7 +12,8 @@ from rich.table import Table
 from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
 from mirage.terminal.parts import parts_of
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
+from mirage.text.words import about, two_digits
 from mirage.verdict.features import unused_rows
 from mirage.verdict.verdict import inconclusive_metrics
 from slurm_mirage.rm.registry import names_of
@@ -154,11 +155,6 @@ def errors_text(metrics: Mapping[str, Any], name: str, kinds: Sequence[str]) -> 
     if all(error is None for error in errors):
         return ""
     return "".join(f" ± {'-' if error is None else two_digits(error)}" for error in errors)
-
-
-def two_digits(value: float) -> str:
-    """A number above 0 with two significant digits, without an exponent."""
-    return f"{float(f'{value:.2g}'):.12f}".rstrip("0").rstrip(".")
 
 
 def _with_bound(words: str, bound: float | None, unit: str) -> str:

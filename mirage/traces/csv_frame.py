@@ -9,8 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
+from mirage.text.input_file import open_input
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.input_file import open_input
 
 LARGEST = 1e15
 """The largest number with a fraction that is read, and its negative the smallest."""

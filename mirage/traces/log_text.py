@@ -18,8 +18,8 @@ from typing import BinaryIO, Protocol, cast
 
 import numpy as np
 
+from mirage.text.input_file import open_input
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.input_file import open_input
 from slurm_mirage.farm.pacing import host_memory
 
 LONGEST_LINE = 1 << 20

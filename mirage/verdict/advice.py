@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 
 from mirage.records.collect import Collected
+from mirage.text.words import two_digits
 
 _LOWER_SPEED = re.compile(r"(?:: |, or )(?:take (SPEED=event), or )?lower SPEED(?: to ([0-9.]+) or less)?(, or raise SHRINK)?")
 
@@ -14,12 +14,6 @@ _LOWER_SPEED = re.compile(r"(?:: |, or )(?:take (SPEED=event), or )?lower SPEED(
 def counted(count: int, noun: str) -> str:
     """The number with its noun, in the plural unless it is 1."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def two_digits(value: float) -> str:
-    """A number rounded down to two significant digits."""
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{round(math.floor(value / unit + 1e-9) * unit, 9):.12g}"
 
 
 def remedy(collected: Collected, too_large: float = 0.0) -> str:
@@ -34,7 +28,11 @@ def remedy(collected: Collected, too_large: float = 0.0) -> str:
     if clock.speed <= 1:
         return "raise SHRINK"
     event = "take SPEED=event, or " if collected.may_have_event_clock else ""
-    slower = f"lower SPEED to {two_digits(clock.speed / too_large)} or less" if 0 < too_large <= clock.speed else "lower SPEED"
+    slower = (
+        f"lower SPEED to {two_digits(clock.speed / too_large, down=True)} or less"
+        if 0 < too_large <= clock.speed
+        else "lower SPEED"
+    )
     return f"{event}{slower}" if clock.shrink >= 100 else f"{event}{slower}, or raise SHRINK"
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from polars import col
 
 from mirage.records.collect import Collected
-from mirage.verdict.advice import two_digits
+from mirage.text.words import two_digits
 from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
 
@@ -103,7 +103,7 @@ class Resolution:
             return "SHRINK=100" if shrink != self.shrink else ""
         whole = "SHRINK=100 " if shrink != self.shrink else ""
         event = "SPEED=event, or " if self.may_have_event_clock else ""
-        return f"{whole}{event}SPEED={two_digits(min(FASTEST, most / (START * second)))} or less"
+        return f"{whole}{event}SPEED={two_digits(min(FASTEST, most / (START * second)), down=True)} or less"
 
 
 def too_coarse(resolution: Resolution, scales: Scales, own_wait: float, thresholds: Thresholds) -> list[str]:

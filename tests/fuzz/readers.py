@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mirage.metrics import metrics
 from mirage.records.schedule import read_schedule
+from mirage.site import site_conf
 from mirage.traces.trace import read_trace
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import prepare
@@ -16,7 +17,6 @@ from slurm_mirage.base.hostlist import expand
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.replay import journal
-from slurm_mirage.rm.slurm import site_conf
 from tests.fuzz import run_readers
 
 LOGS = Path(__file__).parents[1] / "logs"

@@ -8,7 +8,7 @@ from typing import Any
 from mirage.reports.malleable_study import pictures
 from mirage.reports.malleable_study.measured import Figure, StudyRun
 from mirage.reports.page import Part, Section, Table, Verdict, report
-from mirage.reports.words import counted, number
+from mirage.text.words import counted, number
 from mirage.verdict.verdict import VALID, WORDS, verdict_of
 
 _TITLES = {

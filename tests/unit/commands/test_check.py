@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from run_folders import MadeFolder
 
+from mirage.campaign import sweep_table
+from mirage.campaign.conclusion import Member, conclude
 from mirage.commands import check, compare, metrics
-from mirage.experiment import report, runs, sweep
-from mirage.experiment.campaign import Member, conclude
+from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
 from mirage.metrics import metrics as definitions
@@ -104,7 +105,7 @@ def test_a_run_and_a_sweep(results: Path) -> None:
         report.write(results / name, Screen(io.StringIO()))
     assert checked("s-50")[0].line.startswith("ok: 5 files of results/s-50 ")
     (results / "s").mkdir()
-    sweep.write(results / "s", [(Decimal(shrink), results / f"s-{shrink}", Ending("ok", "")) for shrink in (100, 50)])
+    sweep_table.write(results / "s", [(Decimal(shrink), results / f"s-{shrink}", Ending("ok", "")) for shrink in (100, 50)])
     report.write(results / "s", Screen(io.StringIO()))
     assert checked("s")[0].line.startswith("ok: 12 files of results/s ")
     lines = (results / "s/sweep.csv").read_text()

@@ -238,9 +238,9 @@ def finished(copy: Path) -> Path:
     code = (
         "import os; from pathlib import Path; from mirage.experiment import preflight, prepare, runs;"
         "from mirage.knobs import resolve as knobs;"
-        "k = knobs.resolve(os.environ); s = prepare.source(k);"
-        "i = runs.inputs(k, s.trace.sha256, preflight.config(k));"
-        "p = prepare.Prepared.make(k, s.trace, k['SHRINK'][0]);"
+        "k = knobs.resolve(os.environ); s = prepare.source(k.workload, k.nodes.machine);"
+        "i = runs.inputs(k, s.trace.sha256, preflight.config(k.scheduler));"
+        "p = prepare.Prepared.make(k, s.trace, k.jobs.shrinks[0]);"
         "p.write(runs.RESULTS / 'done', runs.describe(k, i, s.description))"
     )
     environ = {"PATH": os.environ["PATH"], "TRACE": "two.swf", "NODES": "4", "CPUS": "2"}

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from real_logs import real_log
 
+from mirage.campaign import sweep_table
 from mirage.commands.metrics import metrics
-from mirage.experiment import runs, sweep
+from mirage.experiment import runs
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
 from mirage.knobs.resolve import user_message
@@ -129,7 +130,7 @@ def test_a_run_without_all_metrics_is_wrong_use(results: Path, ten: Path) -> Non
     assert said(TRACE=str(ten)) == f"TRACE={ten}: is a log, and RUN a run; give one of them"
     assert said(TAU="60") == "TAU=60: with RUN nothing is measured again; TRACE=results/r/jobs.csv does so"
     assert said(OUT="m.json").startswith("OUT=m.json: with RUN nothing is measured again")
-    sweep.write(results / "r", [(Decimal(shrink), results / f"r-{shrink}", Ending("ok", "")) for shrink in (100, 50)])
+    sweep_table.write(results / "r", [(Decimal(shrink), results / f"r-{shrink}", Ending("ok", "")) for shrink in (100, 50)])
     Ending("ok", "2 runs").store(results / "r")
     assert said() == "RUN: results/r is a sweep, whose metrics are in sweep.csv; it may be one of its runs: r-100, r-50"
 

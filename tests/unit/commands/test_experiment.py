@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mirage.commands import experiment
+from mirage.campaign import sweep
+from mirage.experiment import order
 from mirage.experiment.endings import Ending
 
 JOBS = {"jobs": {"submitted": 40}}
@@ -26,7 +27,7 @@ JOBS = {"jobs": {"submitted": 40}}
     ],
 )
 def test_the_ending_of_a_run(tmp_path: Path, validity: dict[str, Any], line: str, code: int) -> None:
-    ending = experiment._verdict({**JOBS, "validity": validity}, tmp_path / "r")
+    ending = order._verdict({**JOBS, "validity": validity}, tmp_path / "r")
     assert (ending.line, ending.code, ending.is_final) == (line, code, True)
     ending.store(tmp_path)
     assert Ending.load(tmp_path) == ending
@@ -43,4 +44,4 @@ def test_the_ending_of_a_run(tmp_path: Path, validity: dict[str, Any], line: str
 )
 def test_the_ending_of_a_sweep(tmp_path: Path, words: tuple[str, ...], line: str) -> None:
     runs = [(Decimal(place), tmp_path / f"s-{place}", Ending(word, "why")) for place, word in enumerate(words)]
-    assert experiment._sweep_ending(tmp_path / "s", runs, len(words)).line == line
+    assert sweep._ending(tmp_path / "s", runs, len(words)).line == line

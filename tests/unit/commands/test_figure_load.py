@@ -126,4 +126,4 @@ def test_what_is_no_folder_of_a_report_is_refused_at_once(tmp_path: Path) -> Non
         (tmp_path / "no/such", "cannot be made"),
     ):
         with pytest.raises(WrongUse, match=words):
-            figure_load({**knobs.resolve({}), "OUT": str(out)}, Screen(io.StringIO()))
+            figure_load(knobs.resolve({"OUT": str(out)}), Screen(io.StringIO()))

@@ -13,8 +13,8 @@ from mirage.commands.main import TARGETS
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import Prepared, source
 from mirage.knobs import resolve as knobs
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.openpbs_source import OpenPbsSource
-from mirage.knobs.parse import Value
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -22,15 +22,15 @@ from slurm_mirage.base.errors import WrongUse
 ROOT = Path(__file__).parents[3]
 
 
-def values_of(own: dict[str, str]) -> dict[str, Value]:
-    return knobs.resolve({}) | {name: knobs.parse(name, text) for name, text in own.items()}
+def values_of(own: dict[str, str]) -> Knobs:
+    return knobs.with_texts(knobs.resolve({}), own)
 
 
 @pytest.mark.parametrize("name", studies.STUDIES)
 def test_the_small_size_is_a_workload_for_its_machine_of_less_than_an_hour(name: str) -> None:
     study = studies.STUDIES[name]
     values = values_of({**study.knobs, **study.smoke, "SPEED": "event"})
-    prepared = Prepared.make(values, source(values).trace, Decimal(100))
+    prepared = Prepared.make(values, source(values.workload, values.nodes.machine).trace, Decimal(100))
     assert prepared.workload.jobs.height == int(study.smoke["JOBS"])
     seconds = prepared.real_estimate()
     assert seconds is not None
@@ -52,17 +52,24 @@ def test_its_knobs_are_knobs_of_its_target(name: str) -> None:
 def test_with_openpbs_its_fifo_is_the_baseline_and_the_small_size_ends_within_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RM", raising=False)
     archive = OpenPbsSource("/x/openpbs.tar.gz", "23.06.06", "0" * 64)
-    chosen = studies._knobs("study-scms", values_of({}) | {"OPENPBS_SOURCE": archive})
-    assert (chosen["RM"], chosen["CONFIGS"]) == ("openpbs slurm", "pbs-fifo pbs-easy backfill fifo")
-    prepared = Prepared.make(chosen | {"RM": "slurm", "CONFIG": "fifo"}, source(chosen).trace, Decimal(100))
+    chosen = studies._knobs("study-scms", values_of({}).with_values({"OPENPBS_SOURCE": archive}))
+    assert (chosen.scheduler.rm, chosen.campaign.configs) == ("openpbs slurm", "pbs-fifo pbs-easy backfill fifo")
+    prepared = Prepared.make(
+        chosen.with_values({"RM": "slurm", "CONFIG": "fifo"}), source(chosen.workload, chosen.nodes.machine).trace, Decimal(100)
+    )
     assert (estimate := prepared.real_estimate()) is not None and 4 * estimate < 3600
-    full = studies._knobs("study-scms", values_of({"FULL": "yes"}) | {"OPENPBS_SOURCE": archive})
-    assert (full["RM"], full["JOBS"]) == ("openpbs slurm", 32567)
+    full = studies._knobs("study-scms", values_of({"FULL": "yes"}).with_values({"OPENPBS_SOURCE": archive}))
+    assert (full.scheduler.rm, full.workload.jobs) == ("openpbs slurm", 32567)
 
 
 def test_without_openpbs_the_study_says_so_and_compares_slurms_two(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[object] = []
-    monkeypatch.setattr(studies, "compare", lambda knobs, screen: compared.append(knobs["CONFIGS"]) or Ending("failed", "here"))
+
+    def compare(knobs: Knobs, _: Screen) -> Ending:
+        compared.append(knobs.campaign.configs)
+        return Ending("failed", "here")
+
+    monkeypatch.setattr(studies, "compare", compare)
     output = io.StringIO()
     studies.study_scms(values_of({}), Screen(output))
     assert output.getvalue().startswith("OPENPBS_SOURCE is not given: Slurm's FIFO and backfill only")

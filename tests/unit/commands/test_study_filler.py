@@ -9,11 +9,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from mirage.campaign.campaign import Campaign
 from mirage.commands import study_filler as study
-from mirage.commands.compare import Campaign
 from mirage.experiment import runs
 from mirage.knobs import resolve as knobs
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.table import BY_NAME
 from mirage.records.run_folder import RunFolder
 from mirage.reports.filler_study.measured import StudyRun, rows
@@ -49,7 +49,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def values(**given: str) -> dict[str, Value]:
+def values(**given: str) -> Knobs:
     return knobs.resolve(given)
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from mirage.campaign.campaign import Campaign
 from mirage.commands import study_malleable as study
-from mirage.commands.compare import Campaign
 from mirage.experiment import runs
 from mirage.experiment.prepare import Prepared, source
 from mirage.knobs import resolve as knobs
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -32,7 +32,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def values(**given: str) -> dict[str, Value]:
+def values(**given: str) -> Knobs:
     return knobs.resolve(given)
 
 
@@ -41,10 +41,10 @@ def test_each_arm_is_a_workload_for_its_machine(is_full: bool) -> None:
     planned = study.planned(values(), study.STUDY, is_full)
     assert {one.jobs for one in planned} == set(study.FULL_JOBS if is_full else study.JOBS)
     for one in planned:
-        assert one.knobs["RUN"] == one.name
-        trace = source(one.knobs).trace
+        assert one.knobs.output.run == one.name
+        trace = source(one.knobs.workload, one.knobs.nodes.machine).trace
         for label, arm in one.arms.items():
-            jobs = Prepared.make(one.knobs | arm, trace, Decimal(100)).workload.jobs
+            jobs = Prepared.make(one.knobs.with_values(arm), trace, Decimal(100)).workload.jobs
             assert jobs.height == one.jobs
             if arm["MALLEABLE"]:
                 malleable = [words for words in jobs["malleable"] if words]
@@ -83,15 +83,17 @@ def test_shares_of_three_strategies(tmp_path: Path) -> None:
     assert len(arms) == 1 + 5 * 3
     own = {**study.SHARE_KNOBS, "JOBS": "4", "RUN": "x", "OFFSET": "0"}
     given = study.chosen(values(TRACE=str(tmp_path / "log.swf")), own)
-    trace = source(given).trace
-    counts = {label: _malleable(given | arm, trace) for label, arm in arms.items()}
+    trace = source(given.workload, given.nodes.machine).trace
+    counts = {label: _malleable(given.with_values(arm), trace) for label, arm in arms.items()}
     assert (counts["fixed"], counts["minimum-60"], counts["average-100"]) == (0, 2, 4)
-    jobs = {name: Prepared.make(given | arms[f"{name}-100"], trace, Decimal(100)).workload.jobs for name in study.STRATEGIES}
+    jobs = {
+        name: Prepared.make(given.with_values(arms[f"{name}-100"]), trace, Decimal(100)).workload.jobs for name in study.STRATEGIES
+    }
     assert jobs["preferred"]["nodes_wanted"].to_list() == [1, 4, 16, 7]
     assert jobs["minimum"]["nodes_wanted"].to_list() == [1, 2, 4, 7]
 
 
-def _malleable(given: dict[str, Value], trace: object) -> int:
+def _malleable(given: Knobs, trace: object) -> int:
     jobs = Prepared.make(given, trace, Decimal(100)).workload.jobs  # type: ignore[arg-type]
     return sum(map(bool, jobs["malleable"])) if "malleable" in jobs.columns else 0
 

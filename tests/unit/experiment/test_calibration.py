@@ -100,7 +100,7 @@ def prepared(tmp_path: Path, **given: str) -> prepare.Prepared:
     swf = "".join(f"{k + 1} {4000 * k} 0 3000 2 -1 -1 2 6000 -1 1 1 1 1 1 1 -1 -1\n" for k in range(40))
     (tmp_path / "log.swf").write_text(swf)
     values = knobs.resolve({"TRACE": str(tmp_path / "log.swf"), "NODES": "64", "CPUS": "1", **given})
-    return prepare.Prepared.make(values, prepare.source(values).trace, Decimal(100))
+    return prepare.Prepared.make(values, prepare.source(values.workload, values.nodes.machine).trace, Decimal(100))
 
 
 class Host:

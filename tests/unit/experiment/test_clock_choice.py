@@ -25,7 +25,7 @@ def chosen(**given: str) -> tuple[object, str]:
     """The clock, and what the screen says."""
     values = resolve({GIVEN: " ".join(given), **given}, "experiment")
     stream = io.StringIO()
-    return clock_choice.chosen(values | hosts.knobs_of(values, given), Screen(stream)), stream.getvalue()
+    return clock_choice.chosen(hosts.with_inventory(values, given), Screen(stream)), stream.getvalue()
 
 
 def refused(**given: str) -> str:
@@ -85,7 +85,7 @@ def test_a_cluster_without_a_run_is_in_real_time_where_it_cannot_have_the_event_
     values = resolve({"INVENTORY": "inventories/hosts.example"})
     assert clock_choice.of_a_cluster(values, Screen(stream)) == 1
     assert stream.getvalue().splitlines()[-1] == "clock: real time (SPEED=1) until a run has chosen one"
-    assert clock_choice.of_a_cluster(values | {"SPEED": Decimal(20)}, Screen(stream)) == 20
+    assert clock_choice.of_a_cluster(values.at_speed(Decimal(20)), Screen(stream)) == 20
 
 
 def test_the_event_clock_is_refused_on_several_hosts() -> None:
@@ -110,9 +110,7 @@ def test_saves_to_memory_need_a_virtual_clock_and_slurm() -> None:
 
 def prepared(**given: str) -> Prepared:
     values = resolve({GIVEN: " ".join(given), "NODES": "4", "CPUS": "4", "JOBS": "30", **given}, "experiment")
-    shrinks = values["SHRINK"]
-    assert isinstance(shrinks, tuple)
-    return Prepared.make(values, source(values).trace, shrinks[0])
+    return Prepared.make(values, source(values.workload, values.nodes.machine).trace, values.jobs.shrinks[0])
 
 
 def test_a_run_on_the_event_clock_has_a_range() -> None:
@@ -124,7 +122,9 @@ def test_a_run_on_the_event_clock_has_a_range() -> None:
 def test_the_roles_are_told_of_the_event_clock() -> None:
     run = prepared(SPEED="event", CHARGE="yes")
     found = replay_variables(run, "event", "first", Path("results/first"))
-    assert (found["mirage_speed"], found["mirage_charge"]) == ("event", "yes")
+    assert (found["mirage_clock"], found["mirage_speed"], found["mirage_charge"]) == ("event", 1, "yes")
+    found = replay_variables(run, Decimal("0.5"), "first", Path("results/first"))
+    assert (found["mirage_clock"], found["mirage_speed"]) == ("constant", 0.5)
 
 
 def test_a_run_that_is_found_to_need_real_time_saves_to_the_disk() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mirage.experiment import configuration
-from mirage.knobs.parse import Value
+from mirage.knobs.resolve import resolve
 from slurm_mirage.base.errors import WrongUse
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yml"))
@@ -29,18 +29,13 @@ def test_over_a_site(tmp_path: Path) -> None:
     (tmp_path / "slurm.conf").write_text(
         "NodeName=a[1-4] CPUs=8\nPartitionName=day Nodes=ALL\nAccountingStorageType=accounting_storage/slurmdbd\n"
     )
-    knobs: dict[str, Value] = {
-        "SLURM_CONF": str(tmp_path / "slurm.conf"),
-        "CONFIG": "site",
-        "ACCOUNTING": "auto",
-        "MALLEABLE": Decimal(0),
-    }
-    content = configuration.of(knobs)
+    knobs = resolve({}).with_values({"SLURM_CONF": str(tmp_path / "slurm.conf"), "CONFIG": "site"})
+    content = configuration.of(knobs.scheduler)
     assert [partition["name"] for partition in content.partitions] == ["day"]
     assert content.has_accounting(knobs)
     with pytest.raises(WrongUse, match="'urgent' is none of day"):
-        configuration.of({**knobs, "CONFIG": "suspend"})
-    assert not configuration.of({**knobs, "SLURM_CONF": ""}).has_accounting(knobs)
+        configuration.of(replace(knobs.scheduler, config="suspend"))
+    assert not configuration.of(replace(knobs.scheduler, slurm_conf="")).has_accounting(knobs)
 
 
 def test_they_are_all_described() -> None:

@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 
 from mirage.experiment import hosts, managers
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import GIVEN, resolve
 from slurm_mirage.base.errors import WrongUse
 
 
-def knobs_of(**given: str) -> dict[str, Value]:
+def knobs_of(**given: str) -> Knobs:
     hosts.listing.cache_clear()
     values = resolve({GIVEN: " ".join(given), **given}, "experiment")
-    return values | hosts.knobs_of(values, given)
+    return hosts.with_inventory(values, given)
 
 
 def test_a_layout_of_hosts_brings_its_nodes() -> None:
     found = knobs_of(INVENTORY="inventories/raijin")
-    assert (found["NODES"], found["CPUS"]) == (3600, 16)
+    assert (found.nodes.count, found.nodes.cpus) == (3600, 16)
     found = knobs_of(INVENTORY="inventories/raijin", NODES="40")
-    assert (found["NODES"], found["CPUS"]) == (40, 16)
+    assert (found.nodes.count, found.nodes.cpus) == (40, 16)
     found = knobs_of(INVENTORY="inventories/hosts.example")
-    assert (found["NODES"], found["CPUS"]) == (360, 16)
+    assert (found.nodes.count, found.nodes.cpus) == (360, 16)
 
 
 def test_an_inventory_may_have_the_knobs_of_its_cluster(tmp_path: Path) -> None:
@@ -33,11 +33,15 @@ def test_an_inventory_may_have_the_knobs_of_its_cluster(tmp_path: Path) -> None:
     variables = tmp_path / "group_vars/all.yml"
     variables.write_text("mirage_speed: 20\nmirage_steps: yes\nmirage_config: fifo\nmirage_accounting: no\n")
     found = knobs_of(INVENTORY=str(tmp_path), CONFIG="backfill")
-    assert (found["SPEED"], found["STEPS"], found["CONFIG"], found["ACCOUNTING"]) == (20, "yes", "backfill", "no")
+    assert (found.clock.speed, found.nodes.steps) == (20, "yes")
+    assert (found.scheduler.config, found.scheduler.accounting) == ("backfill", "no")
+    variables.write_text(variables.read_text() + "mirage_clock: event\n")
+    assert knobs_of(INVENTORY=str(tmp_path)).clock.speed == "event"
+    assert knobs_of(INVENTORY=str(tmp_path), SPEED="50").clock.speed == 50
 
     variables.write_text("mirage_nodes: 8\n")
     found = knobs_of(INVENTORY=str(tmp_path))
-    assert (found["NODES"], found["SPEED"]) == (8, "auto"), "the inventory has no speed"
+    assert (found.nodes.count, found.clock.speed) == (8, "auto"), "the inventory has no speed"
 
     variables.write_text("slurm_controller_nodes: [{count: 4, cpus: 2}]\n")
     with pytest.raises(WrongUse, match=r"^slurm_controller_nodes of .*: make is told of machines whose nodes differ by CLASSES"):
@@ -51,13 +55,13 @@ def test_an_inventory_may_name_the_resource_manager(tmp_path: Path) -> None:
     variables = tmp_path / "group_vars/all.yml"
     variables.write_text("mirage_rm: openpbs\n")
     found = knobs_of(INVENTORY=str(tmp_path))
-    assert (found["RM"], found["CONFIG"]) == ("openpbs", "pbs-easy")
+    assert (found.scheduler.rm, found.scheduler.config) == ("openpbs", "pbs-easy")
     managers.check(found)
-    assert knobs_of(INVENTORY=str(tmp_path), CONFIG="pbs-fifo")["CONFIG"] == "pbs-fifo"
+    assert knobs_of(INVENTORY=str(tmp_path), CONFIG="pbs-fifo").scheduler.config == "pbs-fifo"
     found = knobs_of(INVENTORY=str(tmp_path), RM="slurm")
-    assert (found["RM"], found["CONFIG"]) == ("slurm", "slurm-defaults")
+    assert (found.scheduler.rm, found.scheduler.config) == ("slurm", "slurm-defaults")
     variables.write_text("mirage_rm: openpbs\nmirage_config: pbs-fifo\n")
-    assert knobs_of(INVENTORY=str(tmp_path))["CONFIG"] == "pbs-fifo"
+    assert knobs_of(INVENTORY=str(tmp_path)).scheduler.config == "pbs-fifo"
 
 
 def test_what_an_inventory_brings_is_checked(tmp_path: Path) -> None:
@@ -82,12 +86,12 @@ def test_hosts_for_runs_each_have_whole_clusters(tmp_path: Path) -> None:
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars/run_hosts.yml").write_text("mirage_nodes: 8\nmirage_speed: 20\n")
     found = knobs_of(INVENTORY=str(tmp_path))
-    assert hosts.run_hosts(found) == ("h1", "h2", "h3")
-    assert hosts.host_count(found) == 1
-    assert (found["NODES"], found["SPEED"]) == (8, 20)
-    assert hosts.run_hosts(knobs_of()) == ()
-    assert hosts.run_hosts(knobs_of(INVENTORY="inventories/raijin")) == ()
-    hosts.of_one_cluster(knobs_of(INVENTORY="inventories/raijin"), "make status")
+    assert hosts.run_hosts(found.cluster) == ("h1", "h2", "h3")
+    assert hosts.host_count(found.cluster) == 1
+    assert (found.nodes.count, found.clock.speed) == (8, 20)
+    assert hosts.run_hosts(knobs_of().cluster) == ()
+    assert hosts.run_hosts(knobs_of(INVENTORY="inventories/raijin").cluster) == ()
+    hosts.of_one_cluster(knobs_of(INVENTORY="inventories/raijin").cluster, "make status")
 
 
 @pytest.mark.parametrize(
@@ -108,4 +112,4 @@ def test_a_command_for_one_cluster_refuses_hosts_for_runs(tmp_path: Path) -> Non
     (tmp_path / "hosts").write_text("[run_hosts]\nh1\nh2\n")
     found = knobs_of(INVENTORY=str(tmp_path))
     with pytest.raises(WrongUse, match=r"has 2 hosts in run_hosts, for comparisons.*; make status needs one with a head$"):
-        hosts.of_one_cluster(found, "make status")
+        hosts.of_one_cluster(found.cluster, "make status")

@@ -17,7 +17,7 @@ import pytest
 from mirage.commands.experiment import experiment
 from mirage.experiment import instance_use, playbook, preflight, runs
 from mirage.experiment.instance_use import InstanceUse
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import resolve
 from mirage.terminal.screen import Screen
 from slurm_mirage.instance.instance_lock import Busy, Holder, take, work_in
@@ -62,12 +62,12 @@ def held(instance: Path) -> Iterator[subprocess.Popen[str]]:
             other.kill()
 
 
-def knobs(**given: str) -> dict[str, Value]:
+def knobs(**given: str) -> Knobs:
     return resolve({"CLUSTER": "c", "NODES": "4", "CPUS": "4", "JOBS": "5", "RUN": "y2", **given})
 
 
-def use(values: dict[str, Value], stream: io.StringIO | None = None) -> InstanceUse:
-    return InstanceUse(values, "y2", ["y2"], [], Screen(stream or io.StringIO(), between_lines=0))
+def use(values: Knobs, stream: io.StringIO | None = None) -> InstanceUse:
+    return InstanceUse(values.cluster, "y2", ["y2"], [], Screen(stream or io.StringIO(), between_lines=0))
 
 
 def test_a_run_is_refused_before_anything_is_written_while_another_one_goes_on(instance: Path) -> None:
@@ -97,9 +97,9 @@ def test_the_same_run_in_the_same_clone_is_held_by_its_folder(instance: Path) ->
     variables.parent.mkdir()
     variables.write_text(f'{{"experiment_results_dir": "{folder}"}}')
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "-e", f"@{variables}"]) as left:
-        with runs.only_one(folder), InstanceUse(knobs(), "y2", ["y2"], [folder], Screen(io.StringIO())):
+        with runs.only_one(folder), InstanceUse(knobs().cluster, "y2", ["y2"], [folder], Screen(io.StringIO())):
             assert left.poll() is None
-        with InstanceUse(knobs(), "y2", ["y2"], [folder], Screen(io.StringIO())):
+        with InstanceUse(knobs().cluster, "y2", ["y2"], [folder], Screen(io.StringIO())):
             assert left.wait(timeout=10) < 0
 
 

@@ -33,9 +33,7 @@ def log(*processors: int, run: float = 600, requested: float = 1200) -> Trace:
 
 def prepared(trace: Trace, **given: object) -> Prepared:
     values = knobs.resolve({"NODES": "16", "CPUS": "4", **{name: str(value) for name, value in given.items()}})
-    shrinks = values["SHRINK"]
-    assert isinstance(shrinks, tuple)
-    return Prepared.make(values, trace, shrinks[0])
+    return Prepared.make(values, trace, values.jobs.shrinks[0])
 
 
 MIXED = log(*([4, 8, 16, 32] * 25))

@@ -9,8 +9,8 @@ import pytest
 from mirage import ROOT
 from mirage.experiment import managers
 from mirage.knobs import resolve
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.openpbs_source import OpenPbsSource
-from mirage.knobs.parse import Value
 from mirage.knobs.resolve import user_message
 from mirage.knobs.slurm_source import SlurmSource
 from slurm_mirage.base.errors import WrongUse
@@ -20,13 +20,13 @@ OPENPBS = OpenPbsSource("/archives/openpbs.tar.gz", "23.06.06", "0" * 64)
 SLURM = SlurmSource("/archives/slurm.tar.bz2", "25.11.7", "0" * 64)
 
 
-def values(manager: str = "openpbs", **more: str) -> dict[str, Value]:
+def values(manager: str = "openpbs", **more: str) -> Knobs:
     given = {"RM": manager, **more}
     knobs = resolve.resolve({**given, resolve.GIVEN: " ".join(given)})
-    return knobs | {"OPENPBS_SOURCE": OPENPBS if "openpbs" in manager else None}
+    return knobs.with_values({"OPENPBS_SOURCE": OPENPBS if "openpbs" in manager else None})
 
 
-def refusal(knobs: dict[str, Value], *, several: bool = False) -> str:
+def refusal(knobs: Knobs, *, several: bool = False) -> str:
     with pytest.raises(WrongUse) as error:
         managers.check(knobs, several=several)
     message = user_message(error.value)
@@ -45,7 +45,7 @@ def refusal(knobs: dict[str, Value], *, several: bool = False) -> str:
     ],
 )
 def test_the_default_configuration_is_one_of_the_resource_manager(given: dict[str, str], config: str) -> None:
-    assert resolve.resolve(given)["CONFIG"] == config
+    assert resolve.resolve(given).scheduler.config == config
 
 
 @pytest.mark.parametrize("text", ["torque", "slurm slurm", ","])
@@ -59,7 +59,7 @@ def test_knobs_that_both_have_are_accepted() -> None:
     managers.check(values("slurm", FRONT_END="2", ACCOUNTING="yes", MALLEABLE="0.5"))
     managers.check(values())
     managers.check(values(ACCOUNTING="no", STEPS="no", SPEED="20", NODES=str(MOST_NODES)))
-    managers.check(values("slurm, openpbs") | {"SLURM_SOURCE": SLURM}, several=True)
+    managers.check(values("slurm, openpbs").with_values({"SLURM_SOURCE": SLURM}), several=True)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,10 @@ def test_a_slurm_conf_is_refused(tmp_path: Path) -> None:
 
 
 def test_archives_belong_to_their_resource_managers() -> None:
-    assert refusal(values() | {"OPENPBS_SOURCE": None}).startswith("OPENPBS_SOURCE: nothing is given")
-    assert refusal(values("slurm") | {"OPENPBS_SOURCE": OPENPBS}).startswith("OPENPBS_SOURCE: a cluster of Slurm does not use it")
-    assert refusal(values() | {"SLURM_SOURCE": SLURM}).startswith("SLURM_SOURCE: a cluster of OpenPBS has no Slurm")
+    assert refusal(values().with_values({"OPENPBS_SOURCE": None})).startswith("OPENPBS_SOURCE: nothing is given")
+    given = values("slurm").with_values({"OPENPBS_SOURCE": OPENPBS})
+    assert refusal(given).startswith("OPENPBS_SOURCE: a cluster of Slurm does not use it")
+    assert refusal(values().with_values({"SLURM_SOURCE": SLURM})).startswith("SLURM_SOURCE: a cluster of OpenPBS has no Slurm")
 
 
 def test_only_a_comparison_takes_several() -> None:

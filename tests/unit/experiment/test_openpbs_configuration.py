@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from mirage.experiment import clock_choice, configuration
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.machine import Machine
-from mirage.knobs.parse import Value
+from mirage.knobs.resolve import resolve
 from mirage.terminal.screen import Screen
 from mirage.workloads import requests
 from slurm_mirage.base.errors import WrongUse
@@ -39,15 +40,15 @@ def configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def knobs_of(config: str, rm: str) -> dict[str, Value]:
-    return {"CONFIG": config, "RM": rm, "SLURM_CONF": "", "ACCOUNTING": "yes", "MALLEABLE": Decimal(0)}
+def knobs_of(config: str, rm: str) -> Knobs:
+    return resolve({"CONFIG": config, "RM": rm, "ACCOUNTING": "yes"})
 
 
 def test_it_has_queues_rules_and_attributes_of_the_server(configs: Path) -> None:
-    found = configuration.of(knobs_of("pbs-easy", "openpbs"))
+    found = configuration.of(knobs_of("pbs-easy", "openpbs").scheduler)
     assert (found.rm, found.settings, found.server) == ("openpbs", {"strict_ordering": True}, {"backfill_depth": 1})
     assert [queue["name"] for queue in found.partitions] == ["short", "long"] and len(found.routing) == 1
-    assert found.backfills and not configuration.of(knobs_of("pbs-fifo", "openpbs")).backfills
+    assert found.backfills and not configuration.of(knobs_of("pbs-fifo", "openpbs").scheduler).backfills
     assert not found.has_accounting(knobs_of("pbs-easy", "openpbs"))
 
 
@@ -62,7 +63,7 @@ def test_it_has_queues_rules_and_attributes_of_the_server(configs: Path) -> None
 )
 def test_that_of_the_other_manager_is_refused_with_those_that_fit(configs: Path, config: str, rm: str, words: str) -> None:
     with pytest.raises(WrongUse, match=words):
-        configuration.of(knobs_of(config, rm))
+        configuration.of(knobs_of(config, rm).scheduler)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_wrong_files(tmp_path: Path, text: str, words: str) -> None:
 
 def test_jobs_can_ask_for_one_queue_with_its_limit_and_for_no_memory(configs: Path) -> None:
     knobs = knobs_of("pbs-easy", "openpbs")
-    offered = configuration.offer(configuration.of(knobs), knobs, Machine.of_equal_nodes(4, 8))
+    offered = configuration.offer(configuration.of(knobs.scheduler), knobs, Machine.of_equal_nodes(4, 8))
     assert offered.default == "long" and not offered.memory and offered.qos is None
     assert offered.partitions["short"].most_minutes == 60 and offered.partitions["long"].holds(32, 10**6)
     jobs = pl.DataFrame(
@@ -110,8 +111,8 @@ def test_jobs_can_ask_for_one_queue_with_its_limit_and_for_no_memory(configs: Pa
 
 
 def test_the_event_clock_is_refused_and_auto_is_a_constant_speed() -> None:
-    knobs: dict[str, Value] = {"RM": "slurm openpbs", "CHARGE": "no", "SAVES": "disk", "SPEED": "event"}
+    knobs = resolve({"RM": "slurm openpbs", "SPEED": "event"})
     with pytest.raises(WrongUse, match="speed=event: the event clock does not see the daemons of OpenPBS"):
         clock_choice.chosen(knobs, Screen())
-    assert clock_choice.chosen(knobs | {"SPEED": "auto"}, Screen()) == "auto"
-    assert clock_choice.chosen(knobs | {"SPEED": Decimal(20)}, Screen()) == 20
+    assert clock_choice.chosen(knobs.at_speed("auto"), Screen()) == "auto"
+    assert clock_choice.chosen(knobs.at_speed(Decimal(20)), Screen()) == 20

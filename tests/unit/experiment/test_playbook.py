@@ -21,7 +21,8 @@ from mirage.experiment import playbook
 from mirage.experiment.endings import Ending, Failed
 from mirage.terminal import status
 from mirage.terminal.progress import local_progress
-from mirage.terminal.screen import Screen, about, progress_line, start_line, time_left
+from mirage.terminal.screen import Screen, progress_line, start_line, time_left
+from mirage.text.words import about
 from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 

@@ -12,8 +12,8 @@ import yaml
 
 from mirage import ROOT
 from mirage.experiment import preflight
-from mirage.experiment.runs import text_of
 from mirage.knobs.resolve import GIVEN, resolve
+from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 from slurm_mirage.clock import instance_clock
@@ -70,7 +70,7 @@ def test_a_run_on_classes_is_joined_by_the_same_machine_only(
     monkeypatch.setattr(preflight, "INSTANCES", tmp_path / "instances")
     monkeypatch.setattr(preflight, "ROOT", tmp_path)
     begun = resolve({"CLASSES": str(ROOT / "machines/example.yml")})
-    write_json(made(tmp_path / "results/r") / "experiment.json", {"inputs": {name: text_of(begun[name]) for name in begun}})
+    write_json(made(tmp_path / "results/r") / "experiment.json", {"inputs": {name: begun.text(name) for name in BY_NAME}})
     replaying(tmp_path / "instances/c", "r")
     wanted = resolve({"CLUSTER": "c", **{name: text.replace("machines", f"{ROOT}/machines") for name, text in given.items()}})
     if words is None:
@@ -107,10 +107,10 @@ def test_a_run_ends_before_slurm_cannot_count_on(
         made(tmp_path / "c/state")
         Clock(now, round(virtual * 1e9), 500.0).write(instance_clock.clock_file(tmp_path / "c"))
     if instead is None:
-        preflight.before_2038(values, length * YEARS)
+        preflight.before_2038(values.cluster, length * YEARS)
         return
     with pytest.raises(WrongUse, match=r"^speed: the clock of cluster c is at 20\d\d-.*beyond 2038-01-18; ") as refusal:
-        preflight.before_2038(values, length * YEARS)
+        preflight.before_2038(values.cluster, length * YEARS)
     assert str(refusal.value).endswith(f"; {instead}")
 
 
@@ -127,11 +127,11 @@ def test_a_calibration_belongs_to_its_run(
     monkeypatch.setattr(preflight, "ROOT", tmp_path)
     values = resolve({"CLUSTER": "c"})
     replaying(tmp_path / "instances/c", "r.calibration")
-    assert preflight.running(values) == "r"
+    assert preflight.running(values.cluster) == "r"
     preflight.nothing_disturbed(values, "r")
     with pytest.raises(WrongUse, match=r"^cluster=c: run r goes on in it; wait for its end \(BUSY=wait\)"):
         preflight.nothing_disturbed(values, "other")
-    preflight.no_leftover(values, made(tmp_path / "results/r"))
+    preflight.no_leftover(values.cluster, made(tmp_path / "results/r"))
     (tmp_path / "results/r").rmdir()
     with pytest.raises(WrongUse, match=r"^run: results/r is gone, but .*/r\.calibration is not"):
-        preflight.no_leftover(values, tmp_path / "results/r")
+        preflight.no_leftover(values.cluster, tmp_path / "results/r")

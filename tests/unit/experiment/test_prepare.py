@@ -28,9 +28,7 @@ def log(*jobs: tuple[float, float, float]) -> Trace:
 
 def prepared(trace: Trace, **given: object) -> Prepared:
     values = knobs.resolve({"NODES": "10", "CPUS": "1", **{name: str(value) for name, value in given.items()}})
-    shrinks = values["SHRINK"]
-    assert isinstance(shrinks, tuple)
-    return Prepared.make(values, trace, shrinks[0])
+    return Prepared.make(values, trace, values.jobs.shrinks[0])
 
 
 SPAN = log((0, 600, 7200), (36000, 14400, 14400))
@@ -109,10 +107,10 @@ def test_what_jobs_that_never_started_add_is_told() -> None:
 
 def test_a_selection_from_the_knobs() -> None:
     values = knobs.resolve({"FROM": "2016-04-01", "TO": "9", "QUEUES": "1, night", "USERS": "4", "JOBS": "3", "MIN_RUNTIME": "1.5"})
-    chosen = selection_of(values)
+    chosen = selection_of(values.workload)
     assert (chosen.begin, chosen.end, chosen.queues, chosen.users) == ("2016-04-01", "9", ("1", "night"), ("4",))
     assert (chosen.jobs, chosen.offset, chosen.min_runtime) == (3, 0, 1.5)
-    assert selection_of(knobs.resolve({})) == Selection()
+    assert selection_of(knobs.resolve({}).workload) == Selection()
 
 
 @settings(deadline=None)
@@ -190,7 +188,7 @@ def test_lines_of_the_log_that_cannot_be_read_are_told_and_left_out(tmp_path: Pa
     lines = [f"{n} {n} 0 60 1 -1 -1 1 120 -1 1 1 1 -1 -1 -1 -1 -1\n" for n in range(1, 6)]
     (tmp_path / "torn.swf").write_text("".join([*lines[:2], "3 3 0 6\n", *lines[3:]]))
     values = knobs.resolve({"TRACE": str(tmp_path / "torn.swf"), "NODES": "10", "CPUS": "1"})
-    found = source(values)
+    found = source(values.workload, values.nodes.machine)
     words = "1 of 5 lines could not be read: line 3: has 4 fields, a job in SWF has 18"
     assert found.description["unread"] == words
     for selection in ({}, {"FROM": "2"}, {"JOBS": "2"}):

@@ -11,8 +11,6 @@ import pytest
 
 from mirage.experiment import runs
 from mirage.experiment.endings import Ending
-from mirage.knobs.parse import Value
-from mirage.knobs.table import TABLE
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 
@@ -27,10 +25,6 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def values(**given: str) -> dict[str, Value]:
-    return {knob.name: None for knob in TABLE} | {"TRACE": ""} | given
-
-
 def earlier(results: Path, name: str, word: str | None, inputs: dict[str, str], age: int) -> None:
     folder = results / name
     folder.mkdir()
@@ -41,8 +35,8 @@ def earlier(results: Path, name: str, word: str | None, inputs: dict[str, str], 
 
 
 def test_a_name_of_the_time_and_the_trace() -> None:
-    assert runs.name_for(values(), WANTED, NOW) == FRESH
-    assert runs.name_for(values(TRACE="/x/KTH-SP2.swf.gz"), WANTED, NOW) == "20260102-030405-KTH-SP2"
+    assert runs.name_for(None, "", WANTED, NOW) == FRESH
+    assert runs.name_for(None, "/x/KTH-SP2.swf.gz", WANTED, NOW) == "20260102-030405-KTH-SP2"
 
 
 def test_a_knob_that_an_earlier_release_did_not_have_was_at_its_default(results: Path) -> None:
@@ -63,7 +57,7 @@ def test_a_finished_run_with_other_cuts_is_measured_again_by_make_metrics(result
 
 def test_a_name_that_is_given(results: Path) -> None:
     earlier(results, "old", None, WANTED, age=1)
-    assert runs.name_for(values(RUN="mine"), WANTED, NOW) == "mine"
+    assert runs.name_for("mine", "", WANTED, NOW) == "mine"
 
 
 @pytest.mark.parametrize("word", [None, "failed"])
@@ -71,7 +65,7 @@ def test_the_same_command_goes_on_with_what_did_not_end(results: Path, word: str
     earlier(results, "older", None, WANTED, age=9)
     earlier(results, "old", word, WANTED, age=5)
     earlier(results, "another", None, WANTED | {"SEED": "2"}, age=1)
-    assert runs.name_for(values(), WANTED, NOW) == "old"
+    assert runs.name_for(None, "", WANTED, NOW) == "old"
 
 
 def test_what_a_run_has_shown_is_added(results: Path) -> None:
@@ -117,4 +111,4 @@ def test_hosts_of_the_cluster_are_told_when_they_are_known(results: Path) -> Non
 def test_a_finished_run_is_not_meant(results: Path, word: str) -> None:
     earlier(results, "old", word, WANTED, age=1)
     (results / "bench").mkdir()
-    assert runs.name_for(values(), WANTED, NOW) == FRESH
+    assert runs.name_for(None, "", WANTED, NOW) == FRESH

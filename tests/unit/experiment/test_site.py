@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mirage.experiment import site
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import SchedulerKnobs
+from mirage.knobs.resolve import resolve
 from mirage.knobs.slurm_source import SlurmSource
 from slurm_mirage.rm.slurm.records import CONFIGURATION_FILE
 
@@ -23,15 +25,15 @@ PartitionName=p Nodes=ALL Default=YES AllowGroups=staff
 
 
 @pytest.fixture
-def knobs(tmp_path: Path) -> dict[str, Value]:
+def scheduler(tmp_path: Path) -> SchedulerKnobs:
     (tmp_path / "slurm.conf").write_text(TEXT)
     source = SlurmSource("slurm.tar.bz2", "16.05.6", "0")
-    return {"SLURM_CONF": str(tmp_path / "slurm.conf"), "CONFIG": "site", "SLURM_SOURCE": source}
+    return replace(resolve({}).scheduler, slurm_conf=str(tmp_path / "slurm.conf"), config="site", slurm_source=source)
 
 
-def test_the_important_things_are_told_first(knobs: dict[str, Value]) -> None:
+def test_the_important_things_are_told_first(scheduler: SchedulerKnobs) -> None:
     prefix = "SLURM_CONF: not taken over, "
-    assert site.in_short(knobs, "there.txt") == [
+    assert site.in_short(scheduler, "there.txt") == [
         "SLURM_CONF: 4 of 5 nodes are called otherwise here, without leading zeros in the last number: rack1-01 is rack1-1",
         "SLURM_CONF: 1 of 5 nodes are called otherwise here, with a number, or beside one of that name: login is login1",
         f"{prefix}decides about scheduling: TopologyPlugin=topology/tree: no topology: all nodes are equally near, "
@@ -44,8 +46,8 @@ def test_the_important_things_are_told_first(knobs: dict[str, Value]) -> None:
     ]
 
 
-def test_the_file_has_each_line_and_name(knobs: dict[str, Value], tmp_path: Path) -> None:
-    site.write(knobs, tmp_path / "new/full.txt")
+def test_the_file_has_each_line_and_name(scheduler: SchedulerKnobs, tmp_path: Path) -> None:
+    site.write(scheduler, tmp_path / "new/full.txt")
     text = (tmp_path / "new/full.txt").read_text()
     assert "Not taken over, decides about scheduling:\n  TopologyPlugin=topology/tree: " in text
     assert "  PartitionName=p: AllowGroups=staff: " in text
@@ -53,14 +55,16 @@ def test_the_file_has_each_line_and_name(knobs: dict[str, Value], tmp_path: Path
     assert "  rack2-02: rack2-2\n  login: login1\n" in text
 
 
-def test_after_a_run_the_settings_in_force_are_compared(knobs: dict[str, Value], tmp_path: Path) -> None:
-    assert site.not_taken(knobs, tmp_path) == []
+def test_after_a_run_the_settings_in_force_are_compared(scheduler: SchedulerKnobs, tmp_path: Path) -> None:
+    assert site.not_taken(scheduler, tmp_path) == []
     shown = "SLURM_VERSION = {}\nPriorityDecayHalfLife = {}\nPreemptParameters = reclaim_licenses\n"
     (tmp_path / CONFIGURATION_FILE).write_text(shown.format("24.05.1", "30-00:00:00"))
-    assert site.not_taken(knobs, tmp_path) == ["SLURM_CONF: 2 settings taken over, all in force as written"]
+    assert site.not_taken(scheduler, tmp_path) == ["SLURM_CONF: 2 settings taken over, all in force as written"]
     (tmp_path / CONFIGURATION_FILE).write_text(shown.format("22.05.8", "7-00:00:00"))
-    assert site.not_taken(knobs, tmp_path) == [
+    assert site.not_taken(scheduler, tmp_path) == [
         "SLURM_CONF: PreemptParameters=reclaim_licenses: it is there from Slurm 23.02 on",
         "SLURM_CONF: PriorityDecayHalfLife=30-0: in force is 7-00:00:00",
     ]
-    assert site.not_taken(knobs | {"SLURM_CONF": ""}, tmp_path) == site.in_short(knobs | {"SLURM_CONF": ""}, "x") == []
+    assert (
+        site.not_taken(replace(scheduler, slurm_conf=""), tmp_path) == site.in_short(replace(scheduler, slurm_conf=""), "x") == []
+    )

@@ -15,10 +15,10 @@ import pytest
 
 from mirage.commands import main
 from mirage.knobs import yaml_input
+from mirage.site import site_conf
 from mirage.terminal.screen import Screen
+from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.input_file import read_input
-from slurm_mirage.rm.slurm import site_conf
 
 READ_BY = {
     "TRACE": "metrics",

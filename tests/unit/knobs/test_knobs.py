@@ -5,15 +5,18 @@ from __future__ import annotations
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from types import UnionType
+from typing import get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirage.knobs import resolve as knobs
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import Value, shrink
-from mirage.knobs.table import TABLE
+from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.base.errors import WrongUse
 
 
@@ -112,8 +115,26 @@ def test_refusals(name: str, text: str, words: str) -> None:
 
 def test_defaults_are_values_of_their_own_knobs() -> None:
     values = knobs.resolve({})
-    assert list(values) == [knob.name for knob in TABLE]
-    assert (values["NODES"], values["CPUS"], values["SHRINK"]) == (360, 16, (Decimal(100),))
+    assert list(values.given()) == [knob.name for knob in TABLE]
+    assert (values.nodes.count, values.nodes.cpus, values.jobs.shrinks) == (360, 16, (Decimal(100),))
+
+
+def test_each_row_names_a_member_that_has_the_type_of_its_values() -> None:
+    members = {f"{part}.{name}": kind for part, cls in get_type_hints(Knobs).items() for name, kind in get_type_hints(cls).items()}
+    assert sorted(members) == sorted(knob.member for knob in TABLE)
+    defaults = knobs.resolve({})
+    for knob in TABLE:
+        kind = members[knob.member]
+        assert isinstance(defaults.value(knob.name), kind if isinstance(kind, UnionType) else get_origin(kind) or kind), knob.name
+
+
+def test_other_values_are_set_by_name() -> None:
+    first = knobs.resolve({})
+    other = first.with_values({"NODES": 4, "SPEED": Decimal(2), "CHARGE": "yes"})
+    assert (other.nodes.count, other.clock.speed, other.clock.charge) == (4, 2, "yes")
+    assert other.with_values({"NODES": 360, "CHARGE": "no"}).at_speed("auto") == first
+    assert [name for name in BY_NAME if not other.is_default(name)] == ["NODES", "SPEED", "CHARGE"]
+    assert {name for name, text in other.given().items() if text != first.given()[name]} == {"NODES", "SPEED", "CHARGE"}
 
 
 def test_an_empty_value_is_the_default() -> None:
@@ -134,7 +155,7 @@ def test_an_empty_value_is_the_default() -> None:
 )
 def test_shrunk_jobs_have_a_scheduler_with_short_intervals(given: dict[str, str], target: str, config: str) -> None:
     values = knobs.resolve(given, target)
-    assert (values["CONFIG"], values["SPEED"]) == (config, "auto")
+    assert (values.scheduler.config, values.clock.speed) == (config, "auto")
 
 
 @pytest.mark.parametrize(
@@ -161,10 +182,10 @@ def test_a_slurm_conf_says_the_machine(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text("NodeName=a[1-4] CPUs=8\nNodeName=fat CPUs=64\nPartitionName=p Nodes=ALL\n")
     values = knobs.resolve({knobs.GIVEN: "SLURM_CONF", "SLURM_CONF": str(path)})
-    machine = values["CLASSES"]
+    machine = values.nodes.classes
     assert isinstance(machine, Machine)
-    assert (values["NODES"], machine.processors, values["CONFIG"]) == (5, 96, "site")
-    assert knobs.resolve({knobs.GIVEN: "SLURM_CONF", "SLURM_CONF": str(path), "CONFIG": "fifo"})["CONFIG"] == "fifo"
+    assert (values.nodes.count, machine.processors, values.scheduler.config) == (5, 96, "site")
+    assert knobs.resolve({knobs.GIVEN: "SLURM_CONF", "SLURM_CONF": str(path), "CONFIG": "fifo"}).scheduler.config == "fifo"
     with pytest.raises(WrongUse, match=r"^NODES: SLURM_CONF says that too"):
         knobs.resolve({knobs.GIVEN: "SLURM_CONF NODES", "SLURM_CONF": str(path), "NODES": "4"})
 

@@ -138,5 +138,5 @@ def test_nodes_and_cpus_beside_classes_are_wrong_use(name: str) -> None:
 
 def test_nodes_follow_from_classes() -> None:
     values = knobs.resolve({"CLASSES": str(EXAMPLE)})
-    assert (values["NODES"], values["CPUS"]) == (36, None)
-    assert knobs.resolve({})["CLASSES"] is None
+    assert (values.nodes.count, values.nodes.cpus) == (36, None)
+    assert knobs.resolve({}).nodes.classes is None

@@ -43,7 +43,7 @@ def test_the_release_is_what_the_archive_says_whatever_its_names(tmp_path: Path,
     path = archive(tmp_path / name, {f"{folder}src/configure.ac": "AC_INIT([OpenPBS], [1.0])", f"{folder}configure.ac": CONFIGURE})
     values = knobs.resolve({"RM": "openpbs", "OPENPBS_SOURCE": str(path)})
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert str(values["OPENPBS_SOURCE"]) == f"23.06.06 sha256:{digest}"
+    assert str(values.scheduler.openpbs_source) == f"23.06.06 sha256:{digest}"
     variables = cluster_variables(values)
     assert {key: value for key, value in variables.items() if key.startswith("openpbs_") or key == "mirage_rm"} == {
         "mirage_rm": "openpbs",

@@ -33,7 +33,7 @@ META = "##\n  Api_age:\t0\n  Major:\t\t16\n  Name:\t\tslurm\n  Version:\t16.05.6
 def test_the_release_is_what_the_archive_says_whatever_its_names(tmp_path: Path, name: str, folder: str) -> None:
     path = archive(tmp_path / name, {f"{folder}AUTHORS": "x", f"{folder}src/META": "Version: 1\n", f"{folder}META": META})
     values = knobs.resolve({"SLURM_SOURCE": str(path)})
-    source = values["SLURM_SOURCE"]
+    source = values.scheduler.slurm_source
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert str(source) == f"16.05.6 sha256:{digest}"
     told = cluster_variables(values)

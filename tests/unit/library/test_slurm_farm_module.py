@@ -128,7 +128,8 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
         "addresses": {},
         "parallel": 32,
         "environment": {},
-        "speed": "1",
+        "speed": 1.0,
+        "event_clock": False,
         "clock": None,
         "controller_hostname": None,
         "wide_steps": False,
@@ -149,7 +150,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
 def test_slurmctld_of_a_cluster_on_several_hosts_sees_the_host_name_of_its_host(params: dict[str, Any]) -> None:
     module = load("slurm_farm")
     defaults = {"controller": True, "controller_digest": "", "database_port": 0, "mariadbd": "", "wide_steps": False}
-    defaults |= {"hostname": "10.0.0.1", "speed": "20", "malleable": False, "python": sys.executable}
+    defaults |= {"hostname": "10.0.0.1", "event_clock": False, "malleable": False, "python": sys.executable}
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
     munged, slurmctld = specifications(Path(params["directory"]), module.layout_of(wanted))
     assert "hostname" not in munged and slurmctld["hostname"] == "head"
@@ -189,12 +190,12 @@ def test_a_host_that_is_not_the_head_uses_the_heads_clock(call: Caller, params: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"addresses": {"10.0.0.1": "head", "10.0.0.2": "other"}}, "SPEED=event: is for a cluster on one host"),
-        ({"controller": False, "clock": "mirage-clock 1 1 1 20\n"}, "SPEED=event: is for a cluster on one host"),
+        ({"addresses": {"10.0.0.1": "head", "10.0.0.2": "other"}}, "SPEED=event: the event clock is for one host"),
+        ({"controller": False, "clock": "mirage-clock 1 1 1 20\n"}, "SPEED=event: the event clock is for one host"),
         ({}, "virtual_clock.so is not there"),
         ({"library": True}, "clock_coordinator is not there"),
-        ({"speed": "fast"}, "SPEED: may be a number above 0 or event, not fast"),
-        ({"speed": "0"}, "may be a number"),
+        ({"speed": 0, "event_clock": False}, "must be a number above 0, or event"),
+        ({"speed": 1e9, "event_clock": False}, "may be a number from"),
     ],
 )
 def test_an_event_clock_that_is_not_possible_is_refused_in_one_line(
@@ -203,7 +204,7 @@ def test_an_event_clock_that_is_not_possible_is_refused_in_one_line(
     directory = Path(params["directory"])
     if arguments.pop("library", False):
         (directory / "lib/virtual_clock.so").write_bytes(b"")
-    text = call("slurm_farm", **{**params, "speed": "event", **arguments})["msg"]
+    text = call("slurm_farm", **{**params, "event_clock": True, **arguments})["msg"]
     assert message in text and text.startswith("wrong use: SPEED") and "\n" not in text
     assert not (directory / "etc/farm.json").exists()
 
@@ -212,7 +213,15 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
     directory, module = Path(params["directory"]), load("slurm_farm")
     for name in ("virtual_clock.so", "clock_coordinator"):
         (directory / "lib" / name).write_bytes(b"")
-    wanted = {"speed": "event", "charge": True, "clock": None, "addresses": {}, "python": sys.executable}
+    wanted = {
+        "speed": 1.0,
+        "event_clock": True,
+        "charge": True,
+        "clock": None,
+        "addresses": {},
+        "openpbs": None,
+        "python": sys.executable,
+    }
     clock = module.clock_of(directory, wanted)
     assert (clock["speed"], clock["charge"]) == ("event", True)
     more = {"controller": False, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
@@ -226,7 +235,7 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
 def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:
     directory, module = Path(params["directory"]), load("slurm_farm")
     more = {"controller": True, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
-    more |= {"speed": "1", "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True, "python": sys.executable}
+    more |= {"event_clock": False, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True, "python": sys.executable}
     layout = module.layout_of({**params, **more})
     munged, slurmctld, broker = specifications(directory, layout)
     assert [daemon["kind"] for daemon in (munged, slurmctld, broker)] == ["munged", "slurmctld", "broker"]

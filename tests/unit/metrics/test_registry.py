@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.experiment import sweep
+from mirage.campaign import sweep_table
 from mirage.metrics.registry import METRICS, as_markdown, job_value
 from mirage.reports import sweep_page
 
@@ -27,8 +27,8 @@ def test_every_metric_is_described() -> None:
 
 
 def test_chosen_metrics_exist() -> None:
-    assert set(sweep.SHOWN[2:]) <= set(sweep.FIGURES) <= set(METRICS)
-    assert set(sweep_page.DRAWN) <= set(sweep.FIGURES)
+    assert set(sweep_table.SHOWN[2:]) <= set(sweep_table.FIGURES) <= set(METRICS)
+    assert set(sweep_page.DRAWN) <= set(sweep_table.FIGURES)
 
 
 def test_only_a_mean_has_values_of_jobs() -> None:

@@ -116,7 +116,7 @@ def test_other_words_are_refused(words: list[str]) -> None:
 def test_runs_are_given_knobs_that_are_ones(tmp_path: Path) -> None:
     for run in Selection().runs():
         values = resolve(run.knobs(tmp_path / "log.swf"))
-        assert (values["RUN"], values["SPEED"], values["JOBS"]) == (run.folder.name, run.speed, run.part.jobs)
+        assert (values.output.run, values.clock.speed, values.workload.jobs) == (run.folder.name, run.speed, run.part.jobs)
 
 
 def test_a_log_that_is_not_there_is_said(tmp_path: Path) -> None:

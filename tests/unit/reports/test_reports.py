@@ -14,9 +14,10 @@ import polars as pl
 import pytest
 from pages import Outline
 
-from mirage.reports import folder, measures, theme, words
+from mirage.reports import folder, measures, theme
 from mirage.reports.page import Part, Section, Table, render
 from mirage.reports.pictures import Picture, draw
+from mirage.text import words
 from slurm_mirage.base.errors import WrongUse
 
 SVG = "{http://www.w3.org/2000/svg}"

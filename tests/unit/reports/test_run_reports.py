@@ -18,9 +18,9 @@ import simulated_runs
 from browser import PROGRAM, Browser
 from pages import Outline
 
+from mirage.campaign.conclusion import Member, conclude
 from mirage.commands import report as report_command
 from mirage.experiment import report, runs
-from mirage.experiment.campaign import Member, conclude
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
 from mirage.records.run_folder import RunFolder

@@ -11,9 +11,9 @@ import pytest
 import simulated_runs
 from pages import Outline
 
+from mirage.campaign.conclusion import Member, conclude
 from mirage.commands import studies
 from mirage.experiment import runs
-from mirage.experiment.campaign import Member, conclude
 from mirage.records.run_folder import RunFolder
 from mirage.reports import scms_study
 from mirage.terminal.screen import Screen

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mirage.experiment import sweep
+from mirage.campaign import sweep_table
 from mirage.experiment.endings import Ending
 from mirage.metrics import metrics
 from mirage.terminal import table
@@ -136,16 +136,16 @@ def test_a_sweep_has_a_line_for_each_run_that_ended(tmp_path: Path, measured: di
         runs.append((shrink, folder, ending))
     write_json(tmp_path / "x-100/metrics.json", measured)
     (tmp_path / "x").mkdir()
-    sweep.write(tmp_path / "x", runs)
+    sweep_table.write(tmp_path / "x", runs)
     lines = list(csv.DictReader((tmp_path / "x/sweep.csv").open()))
     assert [(line["shrink"], line["ending"]) for line in lines] == [("100", "ok"), ("0.2", "failed")]
     assert (lines[0]["submitted"], lines[0]["wait_max"], lines[0]["submit_lag_p99"]) == ("3", "900.0", "0.0125")
     assert lines[1]["wait_max"] == ""
-    assert set(sweep.FIGURES) <= set(metrics.METRICS)
+    assert set(sweep_table.FIGURES) <= set(metrics.METRICS)
     stream = io.StringIO()
-    sweep.show(tmp_path / "x", Screen(stream))
+    sweep_table.show(tmp_path / "x", Screen(stream))
     words = [line.split() for line in stream.getvalue().splitlines() if line.split()]
-    assert words[0] == list(sweep.SHOWN)
+    assert words[0] == list(sweep_table.SHOWN)
     assert [line[:2] for line in words[2:4]] == [["100", "ok"], ["0.2", "failed"]]
     assert "\ntrust: valid, as all 1 figures" in stream.getvalue(), "of the only run that has figures"
     assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
@@ -153,8 +153,8 @@ def test_a_sweep_has_a_line_for_each_run_that_ended(tmp_path: Path, measured: di
 
 def test_a_long_sweep_fits_on_a_screen(tmp_path: Path) -> None:
     folders = [(Decimal(shrink), tmp_path / f"x-{shrink}", Ending("ok", "3 jobs")) for shrink in range(100, 0, -1)]
-    sweep.write(tmp_path, folders)
-    sweep.show(tmp_path, Screen(stream := io.StringIO()))
+    sweep_table.write(tmp_path, folders)
+    sweep_table.show(tmp_path, Screen(stream := io.StringIO()))
     lines = stream.getvalue().splitlines()
     assert len(lines) <= 30 and "80 runs between them are in sweep.csv" in lines
     assert [line.split()[0] for line in lines if line.endswith("-")] == [str(k) for k in (*range(100, 90, -1), *range(10, 0, -1))]

@@ -352,13 +352,6 @@ def test_launches_are_no_start_latency(tmp_path: Path) -> None:
     assert found["runtime_stretch_p50"] == pytest.approx(30.0, abs=1e-3)
 
 
-@given(st.floats(min_value=1e-3, max_value=1e5))
-def test_two_digits_are_never_more(value: float) -> None:
-    shown = advice.two_digits(value)
-    assert 0.9 * value < float(shown) <= value * (1 + 1e-8)
-    assert len(shown.replace(".", "").strip("0")) <= 2
-
-
 def test_the_event_clock_is_the_first_remedy_where_it_can_be(tmp_path: Path) -> None:
     made = MadeFolder(tmp_path, speed=500.0)
     made.hosts = [{"name": "one"}]

@@ -40,7 +40,7 @@ def run(folder: Path, *jobs: dict[str, str], **given: str) -> Prepared:
 def run_of(path: Path, **given: str) -> Prepared:
     values = knobs.resolve({"TRACE": str(path), "NODES": "20", "CPUS": "16", **given}, "experiment")
     trace = read_trace(path)
-    shrinks = values["SHRINK"]
+    shrinks = values.jobs.shrinks
     assert isinstance(shrinks, tuple)
     return Prepared.make(values, trace, shrinks[0])
 

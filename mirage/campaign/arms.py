@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from mirage.campaign.parts import labels
 from mirage.experiment import configuration
-from mirage.experiment.comparison_runs import labels
-from mirage.knobs.managers import OPENPBS, SLURM, values_of
-from mirage.knobs.parse import AUTO, Value
+from mirage.knobs.knobs import Knobs
+from mirage.knobs.parse import AUTO, OPENPBS, SLURM, Value
 from mirage.knobs.resolve import OPENPBS_CONFIG
 from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.errors import WrongUse
 
-Arms = Mapping[str, dict[str, Value]]
-"""The configurations of a comparison: by label, the knobs whose values differ from the campaign's."""
+Arms = Mapping[str, Mapping[str, Value]]
+"""The configurations of a comparison: by label, the values of the knobs, by name, that differ from the campaign's."""
 
 DEFAULTS = {SLURM: BY_NAME["CONFIG"].default, OPENPBS: OPENPBS_CONFIG}
 """The configuration of each resource manager that is compared without CONFIGS."""
 
 
-def names_of(knobs: Mapping[str, Value]) -> list[str]:
+def names_of(knobs: Knobs) -> list[str]:
     """Names of the configurations: CONFIGS, without it the default one of each resource manager of several, else CONFIG."""
-    managers = values_of(knobs)
-    if not knobs["CONFIGS"] and len(managers) > 1:
+    managers, configs = knobs.scheduler.managers, knobs.campaign.configs
+    if not configs and len(managers) > 1:
         return [DEFAULTS[manager] for manager in managers]
-    return str(knobs["CONFIGS"] or knobs["CONFIG"]).split()
+    return (configs or knobs.scheduler.config).split()
 
 
-def of_configurations(knobs: Mapping[str, Value]) -> Arms:
+def of_configurations(knobs: Knobs) -> Arms:
     """The arms of the configurations. Those of several resource managers have its name in their labels: slurm-fifo, openpbs-fifo.
 
     Raises WrongUse for a configuration that does not exist or is for none of them, and if one of them has none.
     """
-    names, managers = names_of(knobs), values_of(knobs)
+    names, managers = names_of(knobs), knobs.scheduler.managers
     if len(managers) == 1:
         return {label: {"CONFIG": name} for label, name in zip(labels(names), names, strict=True)}
-    found = [configuration.path_of({**knobs, "CONFIG": name}) for name in names]
+    found = [configuration.path_of(replace(knobs.scheduler, config=name)) for name in names]
     owners = [configuration.manager_in(path) for path in found]
     for manager in managers:
         if manager not in owners:
@@ -47,9 +48,9 @@ def of_configurations(knobs: Mapping[str, Value]) -> Arms:
     return {label: {"CONFIG": name, "RM": owner} for label, name, owner in zip(called, names, owners, strict=True)}
 
 
-def check_speed(knobs: Mapping[str, Value]) -> None:
+def check_speed(knobs: Knobs) -> None:
     """Check that all runs can have one speed. Raises WrongUse."""
-    if len(values_of(knobs)) > 1 and knobs["SPEED"] == AUTO:
+    if len(knobs.scheduler.managers) > 1 and knobs.clock.speed == AUTO:
         raise WrongUse(
-            "picks the largest speed for one resource manager; give a number for both, such as SPEED=20", "speed", knobs["SPEED"]
+            "picks the largest speed for one resource manager; give a number for both, such as SPEED=20", "speed", knobs.clock.speed
         )

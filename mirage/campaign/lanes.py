@@ -6,24 +6,25 @@ They are instances of one host, CLUSTER, CLUSTER-2 and so on, or the instance CL
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from mirage.campaign.at_once import belongs, places, runs_at_once
+from mirage.campaign.run_queue import RunQueue
 from mirage.experiment import launch_costs, preflight
-from mirage.experiment.at_once import belongs, places, runs_at_once
 from mirage.experiment.endings import Failed, Interrupted
 from mirage.experiment.hosts import run_hosts
 from mirage.experiment.instance_use import InstanceUse
+from mirage.experiment.lane import Lane
 from mirage.experiment.playbook import interruptible, run_playbook
-from mirage.experiment.run_queue import RunQueue
-from mirage.knobs.managers import values_of
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import ClusterKnobs, Knobs
+from mirage.knobs.parse import Speed
 from mirage.records.file_names import ANSIBLE_LOG_FILE
 from mirage.records.run_clock import EVENT
 from mirage.terminal.campaign_screen import RunScreen, SharedScreen
@@ -46,9 +47,9 @@ class RunsLeft(Generic[Run]):
     on_head: names of all runs on the head. left: the runs that are left, in order.
     """
 
-    knobs: dict[str, Value]
+    knobs: Knobs
     inventory: Path
-    speed: Value
+    speed: Speed
     folder: Path
     use: InstanceUse
     on_head: Collection[str]
@@ -69,7 +70,7 @@ class RunsLeft(Generic[Run]):
 
     def manager(self) -> str:
         """The first resource manager of the campaign."""
-        return values_of(self.knobs)[0]
+        return self.knobs.scheduler.managers[0]
 
     def at_once(self) -> int:
         """Number of runs that go on side by side. Raises WrongUse."""
@@ -81,15 +82,15 @@ class RunsLeft(Generic[Run]):
         If a run fails, no further run begins, those that go on are waited for, and all instances stay.
         used: instances, or hosts of `run_hosts`, on which runs of the campaign have begun before
         """
-        count, hosts = self.at_once(), run_hosts(self.knobs)
-        names = places(self.knobs, count)
+        cluster, count = self.knobs.cluster, self.at_once()
+        hosts, names = run_hosts(cluster), places(cluster, count)
         homes = {self.name(run): self.home(run) for run in self.left}
         order = self.folder.name
-        with Lanes(self.knobs, order, [order, *self.on_head], self.use, screen) as lanes:
+        with Lanes(cluster, order, [order, *self.on_head], self.use, screen) as lanes:
             lanes.open([*names, *(name for name in sorted(set(used)) if self._is_ours(name))])
             for name in names:
                 for run in self.left:
-                    preflight.no_leftover(lanes.knobs(name), self.folder_of(run), self.name(run))
+                    preflight.no_leftover(lanes.cluster(name), self.folder_of(run), self.name(run))
             # With a constant speed above 1 the first run measures what a launch costs, for all runs on its host.
             measures = (
                 self.speed not in (EVENT, Decimal(1)) and not hosts and not launch_costs.is_known(self.folder, self.manager())
@@ -104,67 +105,20 @@ class RunsLeft(Generic[Run]):
 
     def _is_ours(self, name: str) -> bool:
         """Whether an instance on which runs have begun may still be used, and removed. On other hosts this is assumed."""
-        if hosts := run_hosts(self.knobs):
+        cluster = self.knobs.cluster
+        if hosts := run_hosts(cluster):
             return name in hosts
-        first = str(self.knobs["CLUSTER"])
-        return not preflight.is_here(self.knobs) or ((preflight.INSTANCES / name).exists() and belongs(name, first))
-
-
-@dataclass(frozen=True)
-class Lane:
-    """An instance of an order, and the screen of the run on it.
-
-    name: its name, or that of its host in `run_hosts`. knobs: those of the order, with this instance as CLUSTER. first: the CLUSTER
-    of the order. host: its host in `run_hosts`; "" without such hosts.
-    """
-
-    name: str
-    knobs: dict[str, Value]
-    use: InstanceUse
-    screen: Screen
-    first: str
-    host: str = ""
-
-    @classmethod
-    def only(cls, knobs: dict[str, Value], use: InstanceUse, screen: Screen) -> Lane:
-        """The instance of an order that uses no other."""
-        return cls(str(knobs["CLUSTER"]), knobs, use, screen, str(knobs["CLUSTER"]))
-
-    def place(self) -> dict[str, str]:
-        """Where a run on this instance goes on, for its experiment.json."""
-        return {"instance": str(self.knobs["CLUSTER"]), **({"run_host": self.host} if self.host else {})}
-
-    def play(self, playbook: str, variables: Mapping[str, Any], inventory: Path, log: Path) -> None:
-        """Run the playbook of a run on this instance. Raises as `run_playbook`."""
-        self.use.play(playbook, {**variables, **self._own_variables(variables)}, inventory, self.screen, log)
-
-    def clear_for(self, manager: str, inventory: Path, log: Path) -> None:
-        """Remove the instance if it has another resource manager. Raises as `run_playbook`.
-
-        On other machines the role `instance` refuses an instance of another one.
-        """
-        directory = preflight.instance_directory(self.knobs)
-        if not preflight.is_here(self.knobs) or not (directory / "instance.json").exists() or manager_of(directory) == manager:
-            return
-        self.screen.live(f"removing {self.name}, which has another resource manager")
-        self.use.play("teardown", {"mirage_cluster": self.name}, inventory, self.screen, log)
-
-    def _own_variables(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """PORT is that of the first instance; the others take the first free block."""
-        if self.host or self.name == self.first:
-            return {}
-        port = {"mirage_port": 0} if "mirage_port" in variables else {}
-        return {"mirage_cluster": self.name, "instance_belongs_to": self.first, **port}
+        return not preflight.is_here(cluster) or ((preflight.INSTANCES / name).exists() and belongs(name, cluster.name))
 
 
 class Lanes:
     """The instances of a campaign. In its context it holds the locks of those beside CLUSTER, whose lock `use` holds."""
 
-    def __init__(self, knobs: dict[str, Value], order: str, own: Collection[str], use: InstanceUse, screen: Screen) -> None:
+    def __init__(self, cluster: ClusterKnobs, order: str, own: Collection[str], use: InstanceUse, screen: Screen) -> None:
         """order, own: as of InstanceUse."""
-        self._knobs, self._order, self._own, self._screen = knobs, order, own, screen
-        self._hosts = run_hosts(knobs)
-        self._first = self._hosts[0] if self._hosts else str(knobs["CLUSTER"])
+        self._cluster, self._order, self._own, self._screen = cluster, order, own, screen
+        self._hosts = run_hosts(cluster)
+        self._first = self._hosts[0] if self._hosts else cluster.name
         self._uses = {self._first: use}
         self._stack = ExitStack()
 
@@ -179,14 +133,14 @@ class Lanes:
         for name in names:
             if name not in self._uses:
                 host = name if self._hosts else ""
-                use = InstanceUse(self.knobs(name), self._order, self._own, [], self._screen, host)
+                use = InstanceUse(self.cluster(name), self._order, self._own, [], self._screen, host)
                 self._uses[name] = self._stack.enter_context(use)
 
-    def knobs(self, name: str) -> dict[str, Value]:
-        """The campaign's knobs with this instance as CLUSTER. On `run_hosts` each has the name CLUSTER."""
+    def cluster(self, name: str) -> ClusterKnobs:
+        """The campaign's cluster with the name of this instance. On `run_hosts` each has the name CLUSTER."""
         if self._hosts:
-            return self._knobs
-        return self._knobs | {"CLUSTER": name} | ({} if name == self._first else {"PORT": None})
+            return self._cluster
+        return replace(self._cluster, name=name, port=self._cluster.port if name == self._first else None)
 
     def play(self, campaign: RunsLeft[Run], queue: RunQueue[Run]) -> bool:
         """Play the runs of the queue one after another; returns whether all were played."""
@@ -241,13 +195,13 @@ class Lanes:
         """Let the other runs begin when the first one, on this machine, has measured what a launch costs."""
         if queue.waits:
             for name, run in queue.going.items():
-                instance = preflight.instance_directory(self.knobs(name))
+                instance = preflight.instance_directory(self.cluster(name))
                 launch_costs.keep_from_head(campaign.folder, instance, campaign.name(run), manager_of(instance))
             if launch_costs.is_known(campaign.folder, campaign.manager()):
                 queue.open()
 
     def _lane(self, name: str, screen: Screen) -> Lane:
-        return Lane(name, self.knobs(name), self._uses[name], screen, self._first, name if self._hosts else "")
+        return Lane(name, self.cluster(name), self._uses[name], screen, self._first, name if self._hosts else "")
 
     def remove(self, inventory: Path, log: Path) -> None:
         """Remove the instances beside CLUSTER, side by side. Those that cannot be removed are named. On `run_hosts` all stay."""

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from mirage.campaign import lanes
+from mirage.campaign.lanes import RunsLeft
 from mirage.commands.teardown import teardown
-from mirage.experiment import hosts, instance_use, lanes, runs
+from mirage.experiment import hosts, instance_use, runs
 from mirage.experiment.endings import Failed
 from mirage.experiment.instance_use import InstanceUse
-from mirage.experiment.lanes import Lane, RunsLeft
-from mirage.knobs.parse import Value
+from mirage.experiment.lane import Lane
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import resolve
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.files import write_json
@@ -49,7 +51,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     return found
 
 
-def values(inventory: Path, **given: str) -> dict[str, Value]:
+def values(inventory: Path, **given: str) -> Knobs:
     return resolve({"CLUSTER": "c", "NODES": "4", "CPUS": "4", "PORT": "17000", "INVENTORY": str(inventory), **given})
 
 
@@ -66,7 +68,7 @@ def test_each_host_plays_one_run_at_a_time_and_all_clusters_stay(inventory: Path
         lane.play("experiment", {"mirage_cluster": "c", "mirage_port": 17000}, inventory, folder / "log")
         return True
 
-    with InstanceUse(knobs, "r", ["r"], [], screen, host="h1") as use:
+    with InstanceUse(knobs.cluster, "r", ["r"], [], screen, host="h1") as use:
         assert RunsLeft(
             knobs,
             inventory,

@@ -12,14 +12,16 @@ from typing import ClassVar
 import pytest
 from campaigns import campaign
 
+from mirage.campaign import parts
+from mirage.campaign.campaign import Campaign
+from mirage.campaign.conclusion import Member, conclude, show
 from mirage.commands import compare
 from mirage.commands.metrics import metrics
-from mirage.experiment import comparison_runs, configuration, report, run_length, runs
-from mirage.experiment.campaign import Member, conclude, show
+from mirage.experiment import configuration, report, run_length, runs
 from mirage.experiment.endings import OF_VERDICT, Ending
-from mirage.experiment.lanes import Lane
+from mirage.experiment.lane import Lane
 from mirage.knobs import resolve as knobs
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import Knobs
 from mirage.terminal.campaign_screen import RunScreen
 from mirage.terminal.screen import Screen
 from mirage.verdict.verdict import verdict_of
@@ -42,7 +44,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def values(results: Path, **given: str) -> dict[str, Value]:
+def values(results: Path, **given: str) -> Knobs:
     told = {
         "CONFIGS": "fifo backfill",
         "TRACE": str(results.parent / "two.swf"),
@@ -75,25 +77,24 @@ def finished(folder: Path, labels: str = "ab", replicas: int = 2) -> list[Member
     ],
 )
 def test_a_configuration_that_is_there_again_has_a_letter(names: list[str], expected: list[str]) -> None:
-    assert comparison_runs.labels(names) == expected
+    assert parts.labels(names) == expected
 
 
 def test_the_phase_varies_by_replica_and_seed_only() -> None:
-    shifts = [comparison_runs.shift_of(seed, replica) for seed in (1, 2) for replica in range(1, 30)]
-    assert len(set(shifts)) == len(shifts) and all(0 <= shift <= comparison_runs.PHASE for shift in shifts)
+    shifts = [parts.shift_of(seed, replica) for seed in (1, 2) for replica in range(1, 30)]
+    assert len(set(shifts)) == len(shifts) and all(0 <= shift <= parts.PHASE for shift in shifts)
     assert max(shifts) > 25 and min(shifts) < 5
-    assert shifts[0] == comparison_runs.shift_of(1, 1)
+    assert shifts[0] == parts.shift_of(1, 1)
 
 
-def names_of(parts: Iterable[comparison_runs.Part]) -> list[str]:
+def names_of(parts: Iterable[parts.Part]) -> list[str]:
     return [part.folder.name for part in parts]
 
 
 def test_each_round_has_each_configuration_once_in_a_random_order(results: Path) -> None:
     names = ["fifo", "backfill", "suspend"]
     orders = [
-        names_of(compare.Campaign.of(values(results, CONFIGS=" ".join(names), REPLICAS="20", SEED=str(seed))).played())
-        for seed in (1, 2)
+        names_of(Campaign.of(values(results, CONFIGS=" ".join(names), REPLICAS="20", SEED=str(seed))).played()) for seed in (1, 2)
     ]
     assert orders[0] != orders[1]
     rounds = [orders[0][k : k + 3] for k in range(0, 60, 3)]
@@ -105,17 +106,17 @@ def test_each_round_has_each_configuration_once_in_a_random_order(results: Path)
 
 
 def test_a_continued_campaign_keeps_its_order(results: Path) -> None:
-    planned = compare.Campaign.of(values(results, REPLICAS="4"))
+    planned = Campaign.of(values(results, REPLICAS="4"))
     content = planned._description()
     assert content["order"] == names_of(planned.played()) != names_of(planned.parts)
     assert [one["folder"] for one in content["comparison"]] == names_of(planned.parts), "the baseline is the first of CONFIGS"
     (results / "r").mkdir()
     other = [*content["order"][1:], content["order"][0]]
     write_json(results / "r/experiment.json", {**content, "order": other})
-    assert names_of(compare.Campaign.of(values(results, REPLICAS="4")).played()) == other
+    assert names_of(Campaign.of(values(results, REPLICAS="4")).played()) == other
     del content["order"]
     write_json(results / "r/experiment.json", content)
-    assert names_of(compare.Campaign.of(values(results, REPLICAS="4")).played()) == names_of(planned.parts), "an earlier release"
+    assert names_of(Campaign.of(values(results, REPLICAS="4")).played()) == names_of(planned.parts), "an earlier release"
 
 
 @pytest.mark.parametrize(
@@ -129,18 +130,18 @@ def test_a_continued_campaign_keeps_its_order(results: Path) -> None:
 )
 def test_replicas_are_as_many_as_take_an_hour(results: Path, speed: str, replicas: str, words: str) -> None:
     """The two jobs take 40 s of the cluster's time, and a run some 20 s beside."""
-    planned = compare.Campaign.of(values(results, SPEED=speed))
+    planned = Campaign.of(values(results, SPEED=speed))
     assert planned.inputs["REPLICAS"] == replicas
     assert len(planned.parts) == 2 * int(replicas)
     planned._announce(Screen(stream := io.StringIO()))
     assert words in stream.getvalue()
     (results / "r").mkdir()
     write_json(results / "r/experiment.json", {"inputs": {"REPLICAS": "7"}})
-    assert compare.Campaign.of(values(results, SPEED=speed)).inputs["REPLICAS"] == "7", "as the campaign began"
+    assert Campaign.of(values(results, SPEED=speed)).inputs["REPLICAS"] == "7", "as the campaign began"
 
 
 def test_replicas_that_are_given_are_taken(results: Path) -> None:
-    planned = compare.Campaign.of(values(results, REPLICAS="5", SPEED="0.01"))
+    planned = Campaign.of(values(results, REPLICAS="5", SPEED="0.01"))
     assert planned.inputs["REPLICAS"] == "5"
     planned._announce(Screen(stream := io.StringIO()))
     assert "REPLICAS=" not in stream.getvalue()
@@ -158,7 +159,7 @@ def test_another_margin_is_refused(text: str) -> None:
 
 
 def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path) -> None:
-    planned = compare.Campaign.of(values(results, REPLICAS="2"))
+    planned = Campaign.of(values(results, REPLICAS="2"))
     assert [part.folder.relative_to(results).as_posix() for part in planned.parts] == [
         "r/fifo-1", "r/backfill-1", "r/fifo-2", "r/backfill-2",
     ]  # fmt: skip
@@ -168,16 +169,16 @@ def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path
     assert planned.inputs["CONFIGS"] == "fifo backfill" and planned.inputs["REPLICAS"] == "2"
     assert "CONFIG" not in planned.inputs and planned.inputs["fifo content"] != planned.inputs["backfill content"]
     assert planned.prepared["fifo"].dues == planned.prepared["backfill"].dues
-    assert [one.knobs["CONFIG"] for one in planned.prepared.values()] == ["fifo", "backfill"]
+    assert [one.knobs.scheduler.config for one in planned.prepared.values()] == ["fifo", "backfill"]
 
 
 def test_values_of_filler_are_compared_with_one_configuration(results: Path) -> None:
     given, arms = compare._of_fillers(values(results, CONFIGS="", FILLER="no slots planned", REPLICAS="2", SPEED="event"))
-    planned = compare.Campaign.of(given, arms=arms)
+    planned = Campaign.of(given, arms=arms)
     labels = [part.folder.name for part in planned.parts]
     assert labels == ["no-1", "slots-1", "planned-1", "no-2", "slots-2", "planned-2"]
-    assert [one.knobs["FILLER"] for one in planned.prepared.values()] == ["no", "slots", "planned"]
-    assert {one.knobs["CONFIG"] for one in planned.prepared.values()} == {"slurm-defaults"}
+    assert [one.knobs.fillers.variant for one in planned.prepared.values()] == ["no", "slots", "planned"]
+    assert {one.knobs.scheduler.config for one in planned.prepared.values()} == {"slurm-defaults"}
     assert len({part.shift for part in planned.parts[:3]}) == 1
     assert len({tuple(one.dues) for one in planned.prepared.values()}) == 1
     inputs = [planned._inputs_of(part)["FILLER"] for part in planned.parts[:3]]
@@ -199,11 +200,11 @@ def test_later_runs_take_the_launch_cost_of_the_first(results: Path) -> None:
             write_json(folder / "metrics.json", shown)
             self.given.append(variables.get("experiment_launch_cost"))
 
-    planned = compare.Campaign.of(values(results, REPLICAS="2"))
+    planned = Campaign.of(values(results, REPLICAS="2"))
     planned.folder.mkdir()
     write_json(planned.folder / "experiment.json", {"inputs": planned.inputs})
     for part in planned.parts:
-        lane = Lane.only(planned.knobs, Played(), Screen(io.StringIO()))  # type: ignore[arg-type]
+        lane = Lane.only(planned.knobs.cluster, Played(), Screen(io.StringIO()))  # type: ignore[arg-type]
         planned._play(part, planned.prepared[part.config], lane)
     first = LaunchCost(Width(1, 0.02, 0.001, 25)).record()
     assert Played.given == [None, first, first, first]
@@ -243,7 +244,7 @@ def test_configs_are_separated_by_blanks_or_commas() -> None:
 
 
 def test_another_campaign_of_that_name_is_refused(results: Path) -> None:
-    before = compare.Campaign.of(values(results, REPLICAS="3"))
+    before = Campaign.of(values(results, REPLICAS="3"))
     (results / "r").mkdir()
     write_json(results / "r/experiment.json", {"inputs": before.inputs})
     with pytest.raises(WrongUse, match="run: results/r has other inputs: REPLICAS was 3, is 2"):
@@ -251,7 +252,7 @@ def test_another_campaign_of_that_name_is_refused(results: Path) -> None:
 
 
 def test_a_finished_campaign_is_compared_again_from_its_runs(results: Path) -> None:
-    planned = compare.Campaign.of(values(results, REPLICAS="3"))
+    planned = Campaign.of(values(results, REPLICAS="3"))
     folder = results / "r"
     for run, part in zip(campaign(1, count=200, replicas=3, labels=("fifo", "backfill"), gain=0.4), planned.parts, strict=True):
         part.folder.mkdir(parents=True)
@@ -289,16 +290,16 @@ def test_a_finished_campaign_is_compared_again_from_its_runs(results: Path) -> N
     ],
 )
 def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, validity: dict[str, object], anew: bool) -> None:
-    part = compare.Campaign.of(values(results)).parts[0]
+    part = Campaign.of(values(results)).parts[0]
     part.folder.mkdir(parents=True)
     write_json(part.folder / "experiment.json", {"run": "r.fifo-1", "inputs": {"SEED": "1"}})
-    for attempt in range(1, comparison_runs.ATTEMPTS + 1):
+    for attempt in range(1, parts.ATTEMPTS + 1):
         assert part.ending() is None
         (part.folder / "jobs.csv").write_text("id")
         (part.folder / "ansible.log").write_text("what was done")
         write_json(part.folder / "metrics.json", {"validity": {**validity, "reasons": []}})
         Ending(OF_VERDICT[verdict_of(validity)], "done").store(part.folder)
-        if not (anew and attempt < comparison_runs.ATTEMPTS):
+        if not (anew and attempt < parts.ATTEMPTS):
             assert part.ending() is not None and not part.is_spoiled()
             break
         assert part.ending() is None and part.is_spoiled()
@@ -307,7 +308,7 @@ def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, v
         experiment = {"run": f"r.fifo-1.{attempt + 1}", "attempt": attempt + 1, "inputs": {"SEED": "1"}}
         assert read_json(part.folder / "experiment.json") == experiment
         assert part.name() == f"r.fifo-1.{attempt + 1}"
-    assert part.attempt() == (comparison_runs.ATTEMPTS if anew else 1)
+    assert part.attempt() == (parts.ATTEMPTS if anew else 1)
 
 
 def test_an_invalid_run_makes_the_comparison_invalid(results: Path) -> None:
@@ -395,11 +396,11 @@ def test_the_live_line_tells_which_run_it_is_about() -> None:
 
 def test_estimates_are_for_all_runs(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_length, "slowness", lambda: 1.0)
-    planned = compare.Campaign.of(values(results, REPLICAS="3"))
+    planned = Campaign.of(values(results, REPLICAS="3"))
     stream = io.StringIO()
     planned._announce(Screen(stream))
     assert "comparison of fifo, backfill: 6 runs of about 12 s: 50 to 170 s\n" in stream.getvalue()
-    assert Decimal(20) == planned.knobs["SPEED"]
+    assert Decimal(20) == planned.knobs.clock.speed
 
 
 def test_a_comparison_of_an_earlier_release_is_computed_again_first(results: Path) -> None:

@@ -1,6 +1,8 @@
-"""Formats numbers, shares and durations as text for reports."""
+"""Formats numbers, shares and durations as text for people."""
 
 from __future__ import annotations
+
+import math
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
@@ -17,6 +19,15 @@ def number(value: float | None) -> str:
 def counted(amount: float | None, noun: str) -> str:
     """A number with a noun in the singular or plural: 1 job, 2,000 jobs."""
     return f"{number(amount)} {noun if amount == 1 else noun + 's'}"
+
+
+def two_digits(value: float, *, down: bool = False) -> str:
+    """A number with two significant digits, without an exponent. down: not the nearest, but the one below; for numbers above 0."""
+    rounded = float(f"{value:.2g}")
+    if down:
+        unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+        rounded = round(math.floor(value / unit + 1e-9) * unit, 9)
+    return f"{rounded:.12f}".rstrip("0").rstrip(".")
 
 
 def percent(share: float | None) -> str:
@@ -41,6 +52,20 @@ def duration(seconds: float | None) -> str:
         return _joined((hours, "h"), (minutes, "min"))
     days, hours = divmod(round(seconds / _HOUR), 24)
     return _joined((days, "d"), (hours, "h")) if days < 30 else f"{seconds / _DAY:,.0f} d"
+
+
+def about(seconds: float) -> str:
+    """A duration rounded for reading: 40 s, 6 min, 2 h 10 min, 3 d 4 h."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
 
 
 def _joined(*parts: tuple[int, str]) -> str:

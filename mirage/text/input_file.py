@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
-from .errors import WrongUse
+from slurm_mirage.base.errors import WrongUse
 
 _KINDS = {
     stat.S_IFDIR: "a directory",

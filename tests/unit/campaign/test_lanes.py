@@ -9,15 +9,19 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from mirage.experiment import instance_use, lanes, launch_costs, playbook, preflight
+from mirage.campaign import lanes
+from mirage.campaign.lanes import RunsLeft
+from mirage.experiment import instance_use, launch_costs, playbook, preflight
 from mirage.experiment.instance_use import InstanceUse
-from mirage.experiment.lanes import Lane, RunsLeft
-from mirage.knobs.parse import Value
+from mirage.experiment.lane import Lane
+from mirage.knobs.knobs import Knobs
+from mirage.knobs.parse import Speed
 from mirage.knobs.resolve import resolve
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.files import read_json, write_json
@@ -59,7 +63,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "instances"
 
 
-def values(**given: str) -> dict[str, Value]:
+def values(**given: str) -> Knobs:
     return resolve({"CLUSTER": "c", "NODES": "4", "CPUS": "4", "AT_ONCE": "2", "PORT": "17000", **given})
 
 
@@ -70,12 +74,12 @@ def run(
     *,
     homes: dict[str, str] | None = None,
     used: tuple[str, ...] = (),
-    speed: Value = Decimal(1),
-    knobs: dict[str, Value] | None = None,
+    speed: Speed = Decimal(1),
+    knobs: Knobs | None = None,
 ) -> bool:
     """Play runs with names of one letter."""
     knobs, folder, screen = knobs or values(), root.parent / "r", Screen(io.StringIO())
-    with InstanceUse(knobs, "r", ["r"], [], screen) as use:
+    with InstanceUse(knobs.cluster, "r", ["r"], [], screen) as use:
         return RunsLeft(
             knobs,
             root.parent / "inventories/local",
@@ -116,11 +120,11 @@ def test_further_instances_have_their_own_names_and_ports(root: Path) -> None:
         """Notes the variables that the playbook would get."""
 
         def play(self, playbook: str, variables: object, *_: object) -> None:
-            given[str(self._knobs["CLUSTER"])] = variables
+            given[self._cluster.name] = variables
 
-    knobs = values()
+    cluster = values().cluster
     for name in ("c", "c-2"):
-        own = knobs | {"CLUSTER": name}
+        own = replace(cluster, name=name)
         use = Noted(own, "r", [], [], Screen(io.StringIO()))
         lane = Lane(name, own, use, Screen(io.StringIO()), "c")
         lane.play("experiment", {"mirage_cluster": "c", "mirage_port": 17000}, root, root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_mirage.rm.slurm.in_force import not_in_force
+from mirage.site.in_force import not_in_force
 
 SHOWN = """Configuration data as of 2026-03-01T10:00:00
 AccountingStorageEnforce = associations,limits,qos,safe

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from mirage.commands import compare
-from mirage.experiment import comparison_arms, configuration, launch_costs, preflight, runs
-from mirage.experiment.lanes import Lane
-from mirage.knobs.parse import Value
+from mirage.campaign import arms
+from mirage.campaign.campaign import Campaign
+from mirage.experiment import configuration, launch_costs, preflight, runs
+from mirage.experiment.lane import Lane
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import resolve
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -47,17 +48,17 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results"
 
 
-def values(results: Path, **given: str) -> dict[str, Value]:
+def values(results: Path, **given: str) -> Knobs:
     told = {"TRACE": str(results.parent / "two.swf"), "NODES": "4", "CPUS": "2", "RUN": "r", "SPEED": "20", "REPLICAS": "2"}
     return resolve(told | given)
 
 
 def test_labels_name_the_manager_and_each_run_has_its_own(results: Path) -> None:
-    planned = compare.Campaign.of(values(results, RM=BOTH, CONFIGS="fifo backfill pbs-fifo pbs-easy"))
+    planned = Campaign.of(values(results, RM=BOTH, CONFIGS="fifo backfill pbs-fifo pbs-easy"))
     labels = ["slurm-fifo", "slurm-backfill", "openpbs-fifo", "openpbs-easy"]
     assert [part.folder.name for part in planned.parts] == [f"{label}-{number}" for number in (1, 2) for label in labels]
-    assert [one.knobs["RM"] for one in planned.prepared.values()] == ["slurm", "slurm", "openpbs", "openpbs"]
-    assert [one.knobs["CONFIG"] for one in planned.prepared.values()] == ["fifo", "backfill", "pbs-fifo", "pbs-easy"]
+    assert [one.knobs.scheduler.rm for one in planned.prepared.values()] == ["slurm", "slurm", "openpbs", "openpbs"]
+    assert [one.knobs.scheduler.config for one in planned.prepared.values()] == ["fifo", "backfill", "pbs-fifo", "pbs-easy"]
     assert len({tuple(one.dues) for one in planned.prepared.values()}) == 1, "the same submissions"
     inputs = [planned._inputs_of(part) for part in planned.parts[:4]]
     assert [one["RM"] for one in inputs] == ["slurm", "slurm", "openpbs", "openpbs"]
@@ -65,13 +66,13 @@ def test_labels_name_the_manager_and_each_run_has_its_own(results: Path) -> None
 
 
 def test_without_configs_the_default_of_each_manager_is_compared(results: Path) -> None:
-    assert [*comparison_arms.of_configurations(values(results, RM=BOTH))] == ["slurm-defaults", "openpbs-easy"]
-    assert [*comparison_arms.of_configurations(values(results, RM="openpbs slurm"))] == ["openpbs-easy", "slurm-defaults"]
+    assert [*arms.of_configurations(values(results, RM=BOTH))] == ["slurm-defaults", "openpbs-easy"]
+    assert [*arms.of_configurations(values(results, RM="openpbs slurm"))] == ["openpbs-easy", "slurm-defaults"]
 
 
 def test_configurations_of_one_manager_keep_their_names(results: Path) -> None:
-    arms = comparison_arms.of_configurations(values(results, RM="openpbs", CONFIGS="pbs-fifo pbs-easy"))
-    assert arms == {"pbs-fifo": {"CONFIG": "pbs-fifo"}, "pbs-easy": {"CONFIG": "pbs-easy"}}
+    found = arms.of_configurations(values(results, RM="openpbs", CONFIGS="pbs-fifo pbs-easy"))
+    assert found == {"pbs-fifo": {"CONFIG": "pbs-fifo"}, "pbs-easy": {"CONFIG": "pbs-easy"}}
 
 
 @pytest.mark.parametrize(
@@ -87,14 +88,14 @@ def test_configurations_of_one_manager_keep_their_names(results: Path) -> None:
 )
 def test_what_no_manager_has_is_refused(results: Path, given: dict[str, str], words: str) -> None:
     with pytest.raises(WrongUse, match=words):
-        compare.Campaign.of(values(results, **given))
+        Campaign.of(values(results, **given))
 
 
 def test_a_speed_is_chosen_for_one_manager_only(results: Path) -> None:
     with pytest.raises(WrongUse, match="speed=auto: picks the largest speed for one resource manager; give a number for both"):
-        comparison_arms.check_speed(values(results, RM=BOTH, SPEED="auto"))
-    comparison_arms.check_speed(values(results, RM=BOTH))
-    comparison_arms.check_speed(values(results, SPEED="auto"))
+        arms.check_speed(values(results, RM=BOTH, SPEED="auto"))
+    arms.check_speed(values(results, RM=BOTH))
+    arms.check_speed(values(results, SPEED="auto"))
 
 
 class Played:
@@ -122,12 +123,12 @@ class Played:
 
 
 def test_an_instance_is_removed_before_it_gets_another_manager(results: Path) -> None:
-    planned = compare.Campaign.of(values(results, RM=BOTH, CONFIGS="fifo pbs-fifo pbs-easy", REPLICAS="1"))
+    planned = Campaign.of(values(results, RM=BOTH, CONFIGS="fifo pbs-fifo pbs-easy", REPLICAS="1"))
     planned.folder.mkdir()
     write_json(planned.folder / "experiment.json", {})
     Played.orders.clear()
     for part in planned.parts:
-        lane = Lane.only(planned.knobs, Played(), Screen())  # type: ignore[arg-type]
+        lane = Lane.only(planned.knobs.cluster, Played(), Screen())  # type: ignore[arg-type]
         ending = planned._play(part, planned.prepared[part.member.label], lane)
         assert ending.word == "ok", ending.line
     assert Played.orders == [("experiment", "slurm"), ("teardown", ""), ("experiment", "openpbs"), ("experiment", "openpbs")]

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from mirage.site import site_conf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.hostlist import expand
-from slurm_mirage.rm.slurm import site_conf
 
 FILES = 200
 SLURM = next(iter(sorted(Path("/usr/lib").glob("*/slurm*/libslurmfull.so"))), None)

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from mirage.experiment.run_queue import RunQueue
+from mirage.campaign.run_queue import RunQueue
 
 
 def queue(runs: str, homes: dict[str, str] | None = None, at_once: int = 2, first_alone: bool = False) -> RunQueue[str]:

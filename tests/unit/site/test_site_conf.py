@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirage.site import site_conf, site_words
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.hostlist import expand
 from slurm_mirage.rm.slurm import conf as slurm_conf
-from slurm_mirage.rm.slurm import site_conf, site_words
 from slurm_mirage.rm.slurm.conf import Nodes
 from slurm_mirage.rm.slurm.node_options import gres_of, split_gres
 from slurm_mirage.rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, RETIRED, SINCE

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from mirage.experiment import preflight, runs
 from mirage.experiment.hosts import RUN_HOSTS, run_hosts
-from mirage.knobs.parse import AUTO, Value
+from mirage.knobs.knobs import ClusterKnobs, Knobs
+from mirage.knobs.parse import AUTO, Speed
 from mirage.records.run_clock import EVENT
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.instance import capacity, sizing
@@ -20,19 +22,19 @@ CONSTANT = (
 )
 
 
-def places(knobs: dict[str, Value], count: int) -> list[str]:
+def places(cluster: ClusterKnobs, count: int) -> list[str]:
     """Where the runs of a campaign go on: hosts of the inventory's `run_hosts`, or without these `instances`. Raises WrongUse."""
-    return list(run_hosts(knobs)[:count]) or instances(knobs, count)
+    return list(run_hosts(cluster)[:count]) or instances(cluster, count)
 
 
-def note_on(knobs: dict[str, Value], speed: Value, count: int) -> str | None:
+def note_on(cluster: ClusterKnobs, speed: Speed, count: int) -> str | None:
     """What a user should know of `count` runs at once at this speed; None for nothing."""
-    return CONSTANT if count > 1 and speed != EVENT and not run_hosts(knobs) else None
+    return CONSTANT if count > 1 and speed != EVENT and not run_hosts(cluster) else None
 
 
-def first_run_host(knobs: dict[str, Value]) -> str:
+def first_run_host(cluster: ClusterKnobs) -> str:
     """The first of `run_hosts`; "" without such hosts."""
-    return next(iter(run_hosts(knobs)), "")
+    return next(iter(run_hosts(cluster)), "")
 
 
 def places_of(folders: Iterable[Path]) -> list[str]:
@@ -40,17 +42,17 @@ def places_of(folders: Iterable[Path]) -> list[str]:
     return [used for folder in folders if (used := runs.run_host_of(folder) or runs.instance_of(folder))]
 
 
-def instances(knobs: dict[str, Value], count: int) -> list[str]:
+def instances(cluster: ClusterKnobs, count: int) -> list[str]:
     """Names of the instances of a campaign: CLUSTER, and CLUSTER-2, CLUSTER-3, ... without those that somebody else has made.
 
     On other hosts the role `instance` refuses such an instance. Raises WrongUse for a name that is too long.
     """
-    first, names, number = str(knobs["CLUSTER"]), [str(knobs["CLUSTER"])], 2
+    first, names, number = cluster.name, [cluster.name], 2
     while len(names) < count:
         name = f"{first}-{number}"
         if not NAME_PATTERN.match(name):
             raise WrongUse(f"{name!r} is too long for an instance; it may be 18 letters with AT_ONCE", "cluster", first)
-        if not preflight.is_here(knobs) or belongs(name, first):
+        if not preflight.is_here(cluster) or belongs(name, first):
             names.append(name)
         number += 1
     return names
@@ -62,43 +64,41 @@ def belongs(name: str, first: str) -> bool:
     return not directory.exists() or (read_instance(directory) or {"belongs_to": first}).get("belongs_to") == first
 
 
-def home_of(knobs: dict[str, Value], folder: Path, run: str) -> str | None:
+def home_of(cluster: ClusterKnobs, folder: Path, run: str) -> str | None:
     """The instance, or the host of `run_hosts`, on which the run in `folder` has begun and can go on; None if it may begin on any.
 
-    knobs: those of the campaign. run: its name on the head.
+    cluster: that of the campaign. run: its name on the head.
     """
-    if hosts := run_hosts(knobs):
+    if hosts := run_hosts(cluster):
         host = runs.run_host_of(folder)
         return host if host in hosts else None
-    first = str(knobs["CLUSTER"])
+    first = cluster.name
     name = runs.instance_of(folder) or first
-    own = knobs | {"CLUSTER": name}
-    is_foreign = preflight.is_here(knobs) and name != first and not belongs(name, first)
+    own = replace(cluster, name=name)
+    is_foreign = preflight.is_here(cluster) and name != first and not belongs(name, first)
     if not folder.exists() or is_foreign:
         return None
     return name if preflight.running(own) == run or preflight.has_journal(own, run) else None
 
 
-def runs_at_once(knobs: dict[str, Value], speed: Value, left: int) -> int:
+def runs_at_once(knobs: Knobs, speed: Speed, left: int) -> int:
     """Number of runs that go on side by side, at most the number `left`, at least 1.
 
     `auto`: 1 unless `speed` is `event`, because with a constant speed the runs would delay each other; otherwise as many as this
     machine has processors and memory for, and 1 on other machines; of `run_hosts` all. Raises WrongUse for a number that does not
     fit into the memory, or above that of `run_hosts`.
     """
-    asked = knobs["AT_ONCE"]
-    if hosts := run_hosts(knobs):
-        wanted = len(hosts) if asked == AUTO else asked
-        assert isinstance(wanted, int)
+    asked, is_here = knobs.campaign.at_once, preflight.is_here(knobs.cluster)
+    if hosts := run_hosts(knobs.cluster):
+        wanted = len(hosts) if isinstance(asked, str) else asked
         if wanted > len(hosts):
             raise WrongUse(f"{RUN_HOSTS} has {len(hosts)} hosts, and each plays one run at a time", "at_once", asked)
         return max(1, min(wanted, left))
-    wanted = _processors() if asked == AUTO else asked
-    assert isinstance(wanted, int)
-    if left <= 1 or (asked == AUTO and (speed != EVENT or not preflight.is_here(knobs))):
+    wanted = _processors() if isinstance(asked, str) else asked
+    if left <= 1 or (asked == AUTO and (speed != EVENT or not is_here)):
         return 1
     most = min(wanted, left)
-    if not preflight.is_here(knobs):
+    if not is_here:
         return most
     fits = _fits(knobs, most)
     if fits < most and asked != AUTO:
@@ -106,9 +106,9 @@ def runs_at_once(knobs: dict[str, Value], speed: Value, left: int) -> int:
     return max(1, fits)
 
 
-def _fits(knobs: dict[str, Value], most: int) -> int:
+def _fits(knobs: Knobs, most: int) -> int:
     """Number of instances that this machine can hold, at most `most`."""
-    directories = [preflight.INSTANCES / name for name in instances(knobs, most)]
+    directories = [preflight.INSTANCES / name for name in instances(knobs.cluster, most)]
     running = [capacity.running_load(directory) for directory in directories]
     return sizing.instances(preflight.load_of(knobs), running, capacity.look(preflight.INSTANCES), most)
 

@@ -14,13 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from ...base.errors import WrongUse
-from ...base.hostlist import MOST_NAMES, compress, expand
-from ...base.input_file import read_input
-from .node_classes import NodeClass, node_classes
-from .node_options import split_gres
-from .setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, RETIRED, SINCE, known, named
-from .site_words import (
+from mirage.site.site_words import (
     GROUPS,
     NO_QOS,
     NODE_OVERRIDDEN,
@@ -38,6 +32,12 @@ from .site_words import (
     UNKNOWN,
     USUAL,
 )
+from mirage.text.input_file import read_input
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.hostlist import MOST_NAMES, compress, expand
+from slurm_mirage.rm.slurm.node_classes import NodeClass, node_classes
+from slurm_mirage.rm.slurm.node_options import split_gres
+from slurm_mirage.rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, RETIRED, SINCE, known, named
 
 # Lines of slurm.conf that describe things instead of setting a key.
 _LINES = ("nodename", "nodeset", "partitionname", "downnodes", "frontendname")

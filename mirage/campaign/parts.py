@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
 
-from mirage.experiment.at_once import home_of
-from mirage.experiment.campaign import Member
+from mirage.campaign.at_once import home_of
+from mirage.campaign.conclusion import Member
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed
-from mirage.knobs.parse import Value
+from mirage.knobs.knobs import ClusterKnobs
 from mirage.records.file_names import ANSIBLE_LOG_FILE, EXPERIMENT_FILE, PLAN_FILE, STATUS_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
 from mirage.records.run_folder import RunFolder
-from mirage.terminal.screen import about
+from mirage.text.words import about
 from mirage.verdict.verdict import VALID, verdict_of
 from slurm_mirage.base.files import write_json
 
@@ -57,12 +57,12 @@ class Part:
         was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
         return verdict_of(validity) != VALID and was_interrupted and self.attempt() < ATTEMPTS
 
-    def home(self, knobs: dict[str, Value]) -> str | None:
+    def home(self, cluster: ClusterKnobs) -> str | None:
         """The instance on which the run has begun and can go on; None if it may begin on any.
 
-        knobs: those of the campaign.
+        cluster: that of the campaign.
         """
-        return None if self.is_spoiled() else home_of(knobs, self.folder, self.name())
+        return None if self.is_spoiled() else home_of(cluster, self.folder, self.name())
 
     def begin_anew(self) -> None:
         """Prepare the folder for the next attempt. If interrupted, the folder belongs to the old or to the new attempt."""

@@ -1,0 +1,272 @@
+"""`Knobs`: the values of all knobs for one call of make, in parts. Each function gets the parts that it needs.
+
+A row of the table (mirage/knobs/table.py) names the part and the member that hold its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from typing import Any, get_type_hints
+
+from mirage.knobs.machine import Machine
+from mirage.knobs.openpbs_source import OpenPbsSource
+from mirage.knobs.parse import AUTO, Speed, Value, format_number
+from mirage.knobs.slurm_source import SlurmSource
+from mirage.knobs.table import BY_NAME, TABLE
+from slurm_mirage.clock.clock_rules import CONSTANT, EVENT
+from slurm_mirage.jobs.filler import NO
+
+CLOCK = "mirage_clock"
+"""Variable of the kind of the clock. SPEED's variable is the speed of a constant one."""
+
+
+@dataclass(frozen=True)
+class ClusterKnobs:
+    """The hosts, and the instance on them."""
+
+    inventory: str
+    name: str
+    port: int | None
+    busy: str
+
+
+@dataclass(frozen=True)
+class NodeKnobs:
+    """The emulated nodes."""
+
+    count: int
+    """Of all classes, where `classes` is given."""
+    cpus: int | None
+    """None where `classes` is given."""
+    classes: Machine | None
+    steps: str
+    front_ends: int
+
+    @property
+    def machine(self) -> Machine:
+        """The emulated machine."""
+        return self.classes or Machine.of_equal_nodes(self.count, self.cpus or 0)
+
+
+@dataclass(frozen=True)
+class WorkloadKnobs:
+    """The source of the jobs, and which of them are taken."""
+
+    trace: str
+    jobs: int | None
+    offset: int
+    min_runtime: Decimal
+    begin: str | None
+    end: str | None
+    queues: str
+    users: str
+    seed: int
+    model: str | None
+    load: Decimal | None
+    estimates: str
+
+
+@dataclass(frozen=True)
+class JobKnobs:
+    """What is submitted for the jobs, and when."""
+
+    sizes: str
+    preset: str
+    dependencies: str
+    overrun: str
+    shrinks: tuple[Decimal, ...]
+    """Per cent: one, or those of a sweep."""
+    warmup: int
+    group: int
+    period: Decimal
+    drift: Decimal
+
+
+@dataclass(frozen=True)
+class MalleableKnobs:
+    """Malleable jobs."""
+
+    share: Decimal
+    """From 0 to 1."""
+    sizes: str
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the cluster has a broker, and the run malleable jobs."""
+        return self.share > 0
+
+
+@dataclass(frozen=True)
+class FillerKnobs:
+    """Filler jobs."""
+
+    variant: str
+    """One value of FILLER; several words for make compare."""
+    words: str
+
+    @property
+    def variants(self) -> list[str]:
+        """The values of FILLER."""
+        return self.variant.split()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the cluster runs filler jobs on its idle nodes."""
+        return self.variant != NO
+
+
+@dataclass(frozen=True)
+class ClockKnobs:
+    """The cluster's clock."""
+
+    speed: Speed
+    charge: str
+    saves: str
+
+    def role_variables(self) -> dict[str, Any]:
+        """The kind of the clock, and its speed, which is 1 for the event clock; none while the clock is to be chosen."""
+        if self.speed == AUTO:
+            return {}
+        if self.speed == EVENT:
+            return {CLOCK: EVENT, BY_NAME["SPEED"].variable: 1.0}
+        return {CLOCK: CONSTANT, BY_NAME["SPEED"].variable: float(self.speed)}
+
+
+@dataclass(frozen=True)
+class SchedulerKnobs:
+    """The resource manager and its configuration."""
+
+    config: str
+    slurm_conf: str
+    slurm_source: SlurmSource | None
+    rm: str
+    """One resource manager; several words for make compare."""
+    openpbs_source: OpenPbsSource | None
+    accounting: str
+    policy: str
+
+    @property
+    def managers(self) -> list[str]:
+        """The resource managers that RM names."""
+        return self.rm.split()
+
+
+@dataclass(frozen=True)
+class CampaignKnobs:
+    """Comparisons, sweeps and studies."""
+
+    configs: str
+    replicas: int | None
+    margin: Decimal
+    """Per cent."""
+    at_once: int | str
+    """A number, or AUTO."""
+    full: str
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a study has the published size."""
+        return self.full == "yes"
+
+
+@dataclass(frozen=True)
+class MetricKnobs:
+    """How a schedule is measured."""
+
+    tau: Decimal
+    w2: str
+    immediate: Decimal | None
+    warmup_cut: str
+    cooldown_cut: str
+
+
+@dataclass(frozen=True)
+class OutputKnobs:
+    """The names of what is written."""
+
+    run: str | None
+    out: str
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """The values of all knobs."""
+
+    cluster: ClusterKnobs
+    nodes: NodeKnobs
+    workload: WorkloadKnobs
+    jobs: JobKnobs
+    malleable: MalleableKnobs
+    fillers: FillerKnobs
+    clock: ClockKnobs
+    scheduler: SchedulerKnobs
+    campaign: CampaignKnobs
+    metrics: MetricKnobs
+    output: OutputKnobs
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value]) -> Knobs:
+        """Knobs with these values by name, one for each row of the table."""
+        types = get_type_hints(cls)
+        return cls(**{part.name: types[part.name](**_members(part.name, values)) for part in fields(cls)})
+
+    def value(self, name: str) -> Value:
+        """The value of one knob."""
+        part, member = BY_NAME[name].member.split(".")
+        value: Value = getattr(getattr(self, part), member)
+        return value
+
+    def text(self, name: str) -> str:
+        """The value of one knob as `text_of` has it."""
+        return text_of(self.value(name))
+
+    def is_default(self, name: str) -> bool:
+        """Whether a knob has its default."""
+        return self.value(name) == BY_NAME[name].parse(BY_NAME[name].default)
+
+    def with_values(self, values: Mapping[str, Value]) -> Knobs:
+        """The knobs with other values of some of them: of an arm of a comparison, or of a study."""
+        changed = {part.name: _members(part.name, values) for part in fields(self)}
+        return replace(self, **{part: replace(getattr(self, part), **own) for part, own in changed.items() if own})
+
+    def at_speed(self, speed: Speed) -> Knobs:
+        """The knobs with the speed that is played."""
+        return replace(self, clock=replace(self.clock, speed=speed))
+
+    def inputs(self) -> dict[str, str]:
+        """Texts of the knobs that identify a run, by name."""
+        return {knob.name: self.text(knob.name) for knob in TABLE if knob.is_input}
+
+    def given(self) -> dict[str, str]:
+        """Texts of all knobs by name; of CLASSES the path, as it was given."""
+        return {name: value.path if isinstance(value := self.value(name), Machine) else text_of(value) for name in BY_NAME}
+
+    def role_variables(self) -> dict[str, Any]:
+        """Variables for the playbooks. Knobs without a value are left out: the inventory, or else the role's default, has one."""
+        variables: dict[str, Any] = {}
+        for knob in TABLE:
+            value = self.value(knob.name)
+            if isinstance(value, (Machine, SlurmSource, OpenPbsSource)):
+                variables |= value.role_variables()
+            elif knob.name == "SPEED":
+                variables |= self.clock.role_variables()
+            elif knob.variable and value is not None:
+                variables[knob.variable] = float(value) if isinstance(value, Decimal) else value
+        return variables
+
+
+def _members(part: str, values: Mapping[str, Value]) -> dict[str, Any]:
+    """Members of a part of `Knobs`, from the values by name of knobs."""
+    rows = [(BY_NAME[name].member.split("."), value) for name, value in values.items()]
+    return {member: value for (of_part, member), value in rows if of_part == part}
+
+
+def text_of(value: Value) -> str:
+    """A knob's value as text, for storage and comparison. A file of classes is represented by its content."""
+    if isinstance(value, tuple):
+        return ",".join(format_number(item) for item in value)
+    if isinstance(value, Decimal):
+        return format_number(value)
+    return "" if value is None else str(value)

@@ -1,0 +1,1 @@
+"""Text: numbers and durations for people, and files that people give."""
