@@ -206,36 +206,8 @@ infra: $(STAMP) ## look at the running cluster from outside (testinfra)
 	$(BIN)/pytest -m cluster tests/infra --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
 
 .PHONY: bench
-bench: $(STAMP) ## start-up and memory of the nodes, submissions per second, sigsleep against sleep, cost of the virtual clock
-	@$(BIN)/python -m benchmarks
-
-.PHONY: bench-scale
-bench-scale: $(STAMP) ## figures of 3,600 and 16,384 nodes beside their bounds (two hours, a host at rest)
-	@$(BIN)/python -m benchmarks.scale
-
-.PHONY: bench-clock
-bench-clock: $(STAMP) ## the virtual clock's error: KTH's log at SPEED=50 to 1000 (two hours, a host at rest; goes on)
-	@$(BIN)/python -m benchmarks.clock
-
-.PHONY: bench-fidelity
-bench-fidelity: $(STAMP) ## start times under FIFO and EASY beside a simulation, SPEED=20 to 500 (45 minutes, a host at rest; goes on)
-	@$(BIN)/python -m benchmarks.fidelity
-
-.PHONY: bench-resize
-bench-resize: $(STAMP) ## time of a resize from 1 to 64 nodes and back at SPEED=1 (10 minutes; FULL=yes: to 1,024 nodes)
-	@$(BIN)/python -m benchmarks.resize $(if $(filter yes,$(FULL)),1024)
-
-.PHONY: bench-errors
-bench-errors: $(STAMP) ## the printed error of the emulation beside the true one, for 500 simulated schedules with late starts
-	@$(BIN)/python -m benchmarks.late_starts
-
-.PHONY: bench-estimates
-bench-estimates: $(STAMP) ## the range printed before a run beside its real time, for 30 runs (an hour; goes on)
-	@$(BIN)/python -m benchmarks.estimates
-
-.PHONY: bench-metrics
-bench-metrics: $(STAMP) ## all metrics of a log of 4.4 million jobs, beside evalys (three minutes, 2 GB of disk)
-	@$(BIN)/python -m benchmarks.log_metrics
+bench: $(STAMP) ## PART of scale, clock, fidelity, resize (FULL=yes), errors, estimates, metrics; without: nodes, submissions, sigsleep
+	@$(BIN)/python -m benchmarks $(PART) $(if $(PART),$(if $(filter yes,$(FULL)),1024))
 
 .PHONY: clean
 clean: ## remove .venv, caches and what was compiled; results stay

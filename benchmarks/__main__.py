@@ -1,21 +1,44 @@
-"""Runs the benchmarks of single parts on a small cluster, prints their figures and writes them to results/bench/NAME.json."""
+"""`make bench`: runs the benchmarks of single parts on a small cluster, or with an argument those of a part of PARTS.
+
+Figures are printed and written to results/bench/NAME.json.
+"""
 
 from __future__ import annotations
 
+import runpy
 import sys
 
 from benchmarks import clock_calls, cluster_start, sigsleep_vs_sleep, submissions
 from benchmarks.figures import end_properly
 
 ALL = (sigsleep_vs_sleep.BENCHMARK, clock_calls.BENCHMARK, submissions.BENCHMARK, cluster_start.BENCHMARK)
+PARTS = {
+    "scale": "scale",
+    "clock": "clock",
+    "fidelity": "fidelity",
+    "resize": "resize",
+    "errors": "late_starts",
+    "estimates": "estimates",
+    "metrics": "log_metrics",
+}
+"""Modules of the other benchmarks by their names in `make bench PART=NAME`."""
 
 
-def main() -> int:
-    """Run all benchmarks in sequence, which takes about eight minutes. Returns 0 if all bounds hold."""
-    end_properly()
-    held = [benchmark.run() for benchmark in ALL]
-    return 0 if all(held) else 1
+def main(arguments: list[str]) -> int:
+    """Run a part with the arguments after its name, or all of ALL, which takes about eight minutes. Returns 0 if all bounds hold, 2
+    for a part that there is not."""
+    if not arguments:
+        end_properly()
+        held = [benchmark.run() for benchmark in ALL]
+        return 0 if all(held) else 1
+    name, *rest = arguments
+    if name not in PARTS:
+        print(f"wrong use: PART={name}; it may be one of: {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    sys.argv[1:] = rest
+    runpy.run_module(f"benchmarks.{PARTS[name]}", run_name="__main__", alter_sys=True)
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,7 @@
 
     python -m benchmarks.claims
 
-needs no cluster, takes a minute, and prints the tables of docs/comparison-method.md.
+needs no cluster, takes a minute, and prints the shares behind docs/comparison-method.md.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def pairs(difference: float = MARGIN / 100) -> dict[str, Pair]:
 
 
 def chance(pair: Pair, values: tuple[Floats, Floats], *, is_known: bool = True) -> Chance:
-    """What these replicas tell. is_known: whether it is known how far replicas differ"""
+    """The chance in the values of a pair. is_known: whether it is given by how much two replicas of each may differ"""
     reaches = (pair[0].reach, pair[1].reach) if is_known else (None, None)
     return Chance(values, None, 0, reaches=reaches)
 

@@ -22,8 +22,9 @@ Numbers = NDArray[np.int64]
 KNOWN = ("fcfs", "easy", "conservative")
 """Schedulers that the budget simulates too."""
 LATENESS = ("all", "half", "wide", "bursts", "growing", "backfilled", "drains", "requeues")
-"""Which jobs start late: all; a half at random; wide ones; runs of neighbours; all, later and later; those that pass another one;
-the first ones after each of three drains of the machine's nodes; those that were put back in the queue."""
+"""Which jobs start late, in this order: all; a random half; the widest fifth; groups of jobs submitted one after another; all, each
+later than the one before; those that start before a job that came earlier; the first ones after three instants at which nodes were
+drained; those that were put back in the queue."""
 UNKNOWN = ("first fit", "shortest first")
 """Schedulers that it does not know: without reservations, in order of submission or of the time limit."""
 

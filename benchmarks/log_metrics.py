@@ -1,6 +1,6 @@
 """Measures the generation of a log of millions of jobs, and compares `make metrics` on it with evalys (utilisation only).
 
-    make bench-metrics
+    make bench PART=metrics
 
 The log comes from the model raijin, with random waits, in SWF. Each run is a new process, timed with the start of Python, in the
 order A B B A, so that other load on the machine affects both programs. evalys needs an older pandas, so it gets its own virtual

@@ -1,4 +1,4 @@
-"""Runs all benchmarks of large clusters (`make bench-scale`); `python -m benchmarks.scale report` prints their last results.
+"""Runs all benchmarks of large clusters (`make bench PART=scale`); `python -m benchmarks.scale report` prints their last results.
 
 Each benchmark can also be run alone with other sizes, see its module. Each builds and removes the instance `bench`. The host must
 be otherwise idle.

@@ -42,7 +42,7 @@ ARMS = {
 FULL_ARMS = {APPLICATIONS: {f"{PREFERRED}-async": "dmr async", f"{WIDE}-async": "dmr preferred=none async"}, SLEEP: {}}
 JOBS, FULL_JOBS = (50,), (50, 100, 200, 400)
 BENCHMARK = "bench/resize.json"
-"""Of make bench-resize, in results/."""
+"""Of make bench PART=resize, in results/."""
 
 STRATEGIES = {
     "minimum": "recorded preferred=none start=min",

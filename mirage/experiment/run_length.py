@@ -26,8 +26,8 @@ from slurm_mirage.replay.real_left import TIMERS, of_a_job
 EXAMINED_PROCESSOR = 2e-6
 """Real seconds for each waiting job that a backfill cycle looks at and each processor of the machine."""
 STANDING, CONFIGURE, BUILD, NODE_STARTED = 7.0, 14.0, 27.0, 0.012
-"""Real seconds of the command around the replay: on a cluster that stands, what another configuration adds, where one has to be
-built, and that for each node."""
+"""Real seconds of the command around the replay: on a cluster that stands; what another configuration adds; where a cluster has to
+be built; and what each node adds in the last two cases."""
 COMPUTED = 0.2
 """Real seconds for which this program computes, to see how much of a processor it gets."""
 RANGE = 2.0

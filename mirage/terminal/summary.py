@@ -33,7 +33,7 @@ from slurm_mirage.rm.registry import names_of
 
 _WIDE = 100
 """Columns of a terminal in which a metric is explained, and not only named."""
-_BY = {"emulation": "emulation", "jobs": "choice of jobs"}
+_BY = {"emulation": "emulation", "replicas": "another run", "jobs": "choice of jobs"}
 _SHORT = {
     "false_quiet_share": "time that passed while the host worked",
     "dispatch_gap_mean": "late starts of waiting jobs, mean",

@@ -12,6 +12,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from mirage.verdict.advice import counted
+from slurm_mirage.clock.clock_page import SLOTS
+
 COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up", "unlisted")
 SLOWER_ELSEWHERE = 20
 """Processor time of the scheduler on another clock, of that which passes on the event clock."""
@@ -53,9 +56,8 @@ def unlisted(figures: Mapping[str, Any]) -> list[str]:
     count = (figures.get("event_clock") or {}).get("unlisted") or 0
     if not count:
         return []
-    waits = "1 wait" if count == 1 else f"{count} waits"
-    room = "the event clock has room for 65536 at a time"
-    return [f"{waits} may have ended late, because {room}: take fewer nodes, or a constant SPEED"]
+    room = f"the event clock has room for {SLOTS} at a time"
+    return [f"{counted(count, 'wait')} may have ended late, because {room}: take fewer nodes, or a constant SPEED"]
 
 
 def charges(figures: Mapping[str, Any]) -> bool:

@@ -79,11 +79,11 @@ def _sections(
     yield Section("Figures 7 and 8: each job", [Part(one.description, one, is_wide=True) for one in pictures.by_application(runs)])
     if resizes:
         picture = pictures.resize_times(resizes)
-        words = "Asked for on an idle cluster at SPEED=1, on the same path as in a run (make bench-resize). "
+        words = "Asked for on an idle cluster at SPEED=1, on the same path as in a run (make bench PART=resize). "
         yield Section("Figure 3: time of a resize", [Part(words + picture.description, picture)])
     else:
         yield Section(
-            "Figure 3: time of a resize", lacks=["make bench-resize measures it; results/bench/resize.json is not there."]
+            "Figure 3: time of a resize", lacks=["make bench PART=resize measures it; results/bench/resize.json is not there."]
         )
     pages = [(name, f"../{name}/report.html") for name in comparisons]
     links = Table("Comparisons", ("comparison", "page"), pages, links=[link for _, link in pages])

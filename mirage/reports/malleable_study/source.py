@@ -95,7 +95,7 @@ _SLEEP = "run times and machine of flexible sleep are not published; here they a
 _PATH = (
     "the source decides inside slurmctld, and its actions move 1 GB; here a broker beside Slurm decides, asks by commands, and "
     "moves nothing: what the data cost is a parameter of the job. On the event clock the host's own work takes no time "
-    "(make bench-resize has it)"
+    "(make bench PART=resize has it)"
 )
 REASONS = {
     ("table 2", "mean time, s"): _PATH,

@@ -242,7 +242,7 @@ def test_a_mistake_is_named(line: str, mistake: str) -> None:
         'make compare CONFIGS="fifo backfill" MARGIN=10% INVENTORY=inventories/mine',
         "make study-scms OPENPBS_SOURCE=archive",
         "make faults FAULTS=clock-many-kills COUNT=450 PYTHON=python3.12",
-        "make bench-resize FULL=yes",
+        "make bench PART=resize FULL=yes",
         "make infra NODES=20 BED=mybed",
         "make -C files/sigsleep sanitize",
         "SLURM_MIRAGE_INSTANCE=/var/lib/slurm-mirage/fe .venv/bin/pytest -m cluster tests/cluster/test_front_ends.py",

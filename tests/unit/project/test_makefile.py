@@ -59,7 +59,7 @@ def test_help_is_the_default_and_tells_every_target_and_knob(clone: Path) -> Non
     told = re.findall(r"^  make ([a-z-]+) +\S", done.stdout, re.MULTILINE)
     defined = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert told == defined
-    assert set(told) >= {*TARGETS, "test", "unit", "lint", "molecule", "infra", "bench", "bench-scale", "clean", "help"}
+    assert set(told) >= {*TARGETS, "test", "unit", "lint", "molecule", "infra", "bench", "clean", "help"}
     listed = re.findall(r"^  ([A-Z0-9_]+) +(\S.*?)  +(\S.*)$", done.stdout, re.MULTILINE)
     assert sorted(listed) == sorted((knob.name, knob.default or knob.shown or "-", knob.meaning) for knob in TABLE)
     assert not (clone / ".venv").exists()

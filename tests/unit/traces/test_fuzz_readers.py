@@ -20,6 +20,7 @@ from mirage.records import schedule
 from mirage.traces import swf, trace
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import sigsleep_log
+from tests.fuzz.readers import BATSIM, CSV, JSON
 
 SWF = b"""; Version: 2.2
 ; UnixStartTime: 1459468800
@@ -34,25 +35,6 @@ SACCT = b"""JobID|JobIDRaw|User|State|Submit|Start|End|Elapsed|Timelimit|AllocCP
 8_[1-4]|8|bob|PENDING|2026-03-01T10:00:00+0100|Unknown|Unknown|00:00:00|UNLIMITED|0|4G||1K|b|sbatch --wrap=a|b
 9|9|bob|CANCELLED by 5|1772359200|None|2026-03-01 10:02:30|00:00:00|Partition_Limit|0|0||1|b|sbatch --wrap=a
 b
-"""
-JSON = b"""{"meta": {"Slurm": {"release": "24.05"}}, "jobs": [
-{"job_id": 7, "cluster": "c", "user": "ann", "partition": "batch", "allocation_nodes": 1, "array": {"job_id": 7,
-"task_id": {"set": true, "infinite": false, "number": 3}, "task": ""}, "required": {"CPUs": 8,
-"memory_per_cpu": {"set": true, "infinite": false, "number": 1000}},
-"state": {"current": ["COMPLETED"], "reason": "None"}, "time": {"elapsed": 3600, "eligible": 1772359200, "end": 1772362810,
-"start": 1772359210, "submission": 1772359200, "suspended": 0, "limit": {"set": true, "infinite": false, "number": 120}},
-"tres": {"allocated": [{"type": "cpu", "name": "", "count": 8}], "requested": [{"type": "mem", "name": "", "count": 8000}]}},
-{"job_id": 8, "time": {"submission": 1772359205}, "state": {"current": "PENDING"}}], "errors": []}
-"""
-BATSIM = b"""job_id,submission_time,requested_number_of_resources,final_state,starting_time,finish_time,allocated_resources
-1,0.0,5,COMPLETED_SUCCESSFULLY,5.5,15.5,0-3 7
-w!2,0.5,2,REJECTED,-1,-1,
-"""
-CSV = b"""JobID,Submit,Start,End,State,AllocTRES,SubmitLine
-7,2026-03-01 10:00:00,2026-03-01 10:00:30,2026-03-01 11:02:30,PREEMPTED,"cpu=4,mem=10G","sbatch ""a"" b"
-7,2026-03-01 11:02:31,2026-03-01 12:00:30,2026-03-01 13:02:30,RESIZING,cpu=4,x
-7,2026-03-01 11:02:31,2026-03-01 13:02:30,2026-03-01 14:02:30,REQUEUED,cpu=2,x
-9,2026-03-01 11:02:31,2026-03-01 13:02:30,2026-03-01 14:02:30,TIMEOUT,cpu=2,x
 """
 JOBS = b"""id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag,preset
 1,0,0,2,12,4,2,1,60,6,100,batch,COMPLETED,0.01,

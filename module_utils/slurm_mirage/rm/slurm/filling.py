@@ -1,4 +1,4 @@
-"""Filler jobs: Slurm's commands for `rm.fillers` (docs/filler.md, with what was tried)."""
+"""Filler jobs: Slurm's commands for `rm.fillers` (docs/filler.md)."""
 
 from __future__ import annotations
 

@@ -342,37 +342,45 @@ def version_in(configuration: str) -> str | None:
     return match[1] if match else None
 
 
+def _setting(configuration: str, name: str, value: str = r"\s*(\S+)") -> str | None:
+    """The last value of a setting in a slurm.conf or an answer of `scontrol show config`, in whatever case its name is; None: it is
+    not there. value: expression of what follows the equals sign, with the value as its group"""
+    found = re.findall(rf"^{name}\s*={value}", configuration, re.MULTILINE | re.IGNORECASE)
+    return found[-1] if found else None
+
+
+def _parameter(configuration: str, name: str) -> float | None:
+    """The number of a word of SchedulerParameters, as in `bf_interval=30`; None: it is not there."""
+    value = _setting(configuration, "SchedulerParameters", rf".*\b{name}=(\d+)")
+    return None if value is None else float(value)
+
+
 def backfill_interval(configuration: str) -> float | None:
-    """Seconds between two backfill cycles, as a slurm.conf or an answer of `scontrol show config` has them (bf_interval)."""
-    settings = re.findall(r"^SchedulerParameters\s*=.*\bbf_interval=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
-    return float(settings[-1]) if settings else None
+    """Seconds between two backfill cycles (bf_interval); None: not set."""
+    return _parameter(configuration, "bf_interval")
 
 
 def backfills(configuration: str) -> bool:
-    """Whether the scheduler backfills, as a slurm.conf or an answer of `scontrol show config` has it (SchedulerType)."""
-    found = re.findall(r"^SchedulerType\s*=\s*(\S+)", configuration, re.MULTILINE | re.IGNORECASE)
-    return not found or found[-1].lower() != "sched/builtin"
+    """Whether the scheduler backfills (SchedulerType)."""
+    return (_setting(configuration, "SchedulerType") or "").lower() != "sched/builtin"
 
 
 def by_submission(configuration: str) -> bool:
-    """Whether jobs wait in order of submission, as a slurm.conf or an answer of `scontrol show config` has it (PriorityType; Slurm
-    22.05's own default is priority/basic)."""
-    found = re.findall(r"^PriorityType\s*=\s*(\S+)", configuration, re.MULTILINE | re.IGNORECASE)
-    return not found or found[-1].lower() == "priority/basic"
+    """Whether jobs wait in order of submission (PriorityType; Slurm 22.05's own default is priority/basic)."""
+    return (_setting(configuration, "PriorityType") or "priority/basic").lower() == "priority/basic"
 
 
 def backfill_hold(configuration: str) -> float:
-    """Seconds after which a backfill cycle pauses, as a slurm.conf or `scontrol show config` has them (bf_yield_interval, in
-    microseconds; Slurm's default is 2 s). Until then it holds slurmctld's locks: no message of a launch or an end is handled."""
-    found = re.findall(r"^SchedulerParameters\s*=.*\bbf_yield_interval=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
-    return float(found[-1]) / 1_000_000 if found else 2.0
+    """Seconds after which a backfill cycle pauses (bf_yield_interval, in microseconds; Slurm's default is 2 s). Until then it holds
+    slurmctld's locks: no message of a launch or an end is handled."""
+    microseconds = _parameter(configuration, "bf_yield_interval")
+    return 2.0 if microseconds is None else microseconds / 1_000_000
 
 
 def batch_delay(configuration: str) -> float:
-    """Seconds for which the start of a batch job may be put off, as a slurm.conf or `scontrol show config` has them
-    (batch_sched_delay; Slurm's default is 3)."""
-    found = re.findall(r"^SchedulerParameters\s*=.*\bbatch_sched_delay=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
-    return float(found[-1]) if found else 3.0
+    """Seconds for which the start of a batch job may be put off (batch_sched_delay; Slurm's default is 3)."""
+    delay = _parameter(configuration, "batch_sched_delay")
+    return 3.0 if delay is None else delay
 
 
 # ---- sdiag ----
