@@ -63,6 +63,8 @@ class Action(Protocol):
     """Kind of its event in the journal, and"""
     members: ClassVar[dict[str, Shape]]
     """the members of that besides the instant."""
+    is_of_submission: ClassVar[bool]
+    """Whether it is an action on a submitted job, which has to be carried out again after another submission of the job."""
 
     @property
     def index(self) -> int:
@@ -92,6 +94,7 @@ class Submit:
     members: ClassVar[dict[str, Shape]] = {
         "index": COUNT, "slurm_id": COUNT, "due": INSTANT, "began": Maybe(INSTANT), "retries": COUNT,
     }  # fmt: skip
+    is_of_submission: ClassVar[bool] = False
 
     @property
     def index(self) -> int:
@@ -115,6 +118,7 @@ class Cancel:
     row: PlanRow
     event: ClassVar[str] = "cancelled"
     members: ClassVar[dict[str, Shape]] = {"index": COUNT}
+    is_of_submission: ClassVar[bool] = True
 
     @property
     def index(self) -> int:

@@ -48,6 +48,8 @@ _MEMBERS: dict[str, dict[str, Shape]] = {
     "stopped": {},
     "failed": {},
 }
+OF_SUBMISSIONS = [kind.event for kind in KINDS if kind.is_of_submission]
+"""Kinds of the events of actions that another submission of their job undoes."""
 EVENTS = {kind: Object({"real": INSTANT, **members}) for kind, members in _MEMBERS.items()}
 """The shapes of the events, by kind."""
 _EVENT = Object({"event": Text(words=tuple(EVENTS))})
@@ -130,7 +132,8 @@ class History:
             self.lags.setdefault(index, max(0.0, event["real"] - event["due"]))
             self.retries += event["retries"]
             self.resubmitted += kind == RESUBMITTED
-            self.cancelled.discard(index)
+            for other in OF_SUBMISSIONS:
+                self.done[other].discard(index)
             self.highest_id = max(self.highest_id, arrays.number(event["slurm_id"]))
         elif kind == ENDED:
             self.ended.setdefault(event["index"], event["real"] - self.shift)
