@@ -26,8 +26,8 @@ FARM_TIMEOUT = 10  # seconds until the farm has written its state, or written it
 def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
     """Wait until the farm has read its specification and its daemons are ready; returns its state.
 
-    The duration of a start is not limited. It fails if there is no progress for `seconds`, if no farm runs for FARM_TIMEOUT, or if
-    a daemon ends again and again.
+    The duration of a start is not limited. Raises RuntimeError if there is no progress for `seconds`, if no farm runs for
+    FARM_TIMEOUT, or if a daemon ends again and again.
     """
     specification = file_digest(directory / "etc/farm.json")
     best = (False, 0, 0)

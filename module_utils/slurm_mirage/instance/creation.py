@@ -57,9 +57,7 @@ def apply(parameters: Mapping[str, Any], package: ModuleType, check_mode: bool) 
 
 
 def ensure_present(directory: Path, parameters: Mapping[str, Any], package: ModuleType, write: bool) -> dict[str, Any]:
-    """Check the request, and create folders, ports and code if `write` is true. Returns what the module
-    slurm_instance returns, by its parameters. Raises WrongUse.
-    """
+    """Check the request, and create folders, ports and code if `write` is true; returns as `apply`. Raises WrongUse."""
     several = parameters["cluster_nodes"] is not None
     check_address(parameters["address"], several)
     sizes = {name: parameters[name] for name in ("nodes", "wide_steps", "jobs", "front_ends", "database")}
