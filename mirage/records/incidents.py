@@ -14,12 +14,12 @@ from mirage.records.collect import Collected
 from mirage.records.disagreements import STRUCTURAL, in_record_only
 from mirage.records.run_samples import LACKING, SILENT
 from mirage.records.thresholds import Thresholds
-from slurm_mirage.farm.daemons import KIND_ORDER
 from slurm_mirage.farm.events import how_it_ended
 from slurm_mirage.jobs import arrays
 from slurm_mirage.replay.halts import CONTROLLER, REPLAY
 from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.evidence import CONNECTION_RENEWED, NODE_DOWN, NOT_JUDGED
+from slurm_mirage.rm.registry import DAEMON_KINDS
 
 _NAMED = 3  # jobs that a reason names
 SHOWN = 5
@@ -124,7 +124,7 @@ def causes(complaints: Mapping[str, Any]) -> list[str]:
 
 def _order(kind: str) -> int:
     """Place of a kind of daemon: others depend on the first ones."""
-    return ("farm", *KIND_ORDER).index(kind) if kind in KIND_ORDER else 0
+    return ("farm", *DAEMON_KINDS).index(kind) if kind in DAEMON_KINDS else 0
 
 
 def _of_ended(kind: str, ended: list[tuple[str, Mapping[str, Any]]]) -> str:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from ..jobs import arrays
 from ..jobs.kinds import JobKind
 from ..rm.api import NOT_ENDED, CompletedJob, JobState, QueuedJob
+from .actions import RESUBMITTED, Submit
 from .details import keep_details, kept_details
 from .process import Failed
 from .submitter import Submitter
@@ -189,7 +190,7 @@ class Recovery:
             self._all.retry_until_answered(lambda: self._all.manager.cancel_named(self._all.placeholder))
         for index in missing:
             self._all.waker.check()
-            self._all.submit(self._all.plan[index], "resubmitted")
+            self._all.note(self._all.submit(self._all.plan[index], RESUBMITTED))
         if missing or comparison.unjournalled or removed:
             log.warning(
                 "compared: %d submitted again, %d found, %d second copies and %d new runs of ended jobs cancelled",
@@ -314,7 +315,9 @@ class Recovery:
         history = submitter.history
         for index, job_id in unjournalled.items():
             is_of_known_array = submitter.is_of_known_array(job_id)
-            if index != submitter.next_index() and index not in history.job_ids and not is_of_known_array:
+            following = submitter.timeline.next_submission()
+            is_next = following is not None and following.index == index
+            if not is_next and index not in history.job_ids and not is_of_known_array:
                 name = submitter.plan[index].name
                 raise Failed(f"the resource manager knows {name}, which this run has not come to: is RUN used twice?")
             is_reused = arrays.number(job_id) <= history.highest_id and not is_of_known_array
@@ -322,7 +325,7 @@ class Recovery:
                 continue  # it is submitted anew, as the next one or as a missing one
             # It was accepted at about the last instant at which the replay is known to have been alive.
             real = history.submitted_at.get(index, history.last_sign)
-            submitter.record("submitted", index, job_id, real, real, 0, found=True)
+            submitter.note(submitter.submitted([(index, job_id)], Submit.event, real, real, 0, found=True))
 
     def _give_up(self, index: int, job_id: int) -> bool:
         row = self._all.plan[index]

@@ -16,7 +16,7 @@ from pathlib import Path
 from ...base import user_folders
 from ...base.files import differs, write_atomically
 from .conf import TEMPORARY, mom_config
-from .daemon_commands import NO_COMMANDS, NODE_HOMES, SERVER_HOME
+from .daemons import NO_COMMANDS, NODE_HOMES, SERVER_HOME
 from .datastore import USER
 
 SHARED = 0o1777
