@@ -3,17 +3,17 @@
  *
  *   clock_coordinator FILE [TRACEPOINTS]
  *
- * FILE is the clock file; FILE.page is the page that all processes of the instance share (page.h), FILE.history a list of instants on
- * both clocks, and FILE.driver a file that the driver of the clock locks. TRACEPOINTS are described in runnable.h; without them, or
- * if the kernel refuses BPF programs, the states of threads are read from /proc.
+ * FILE is the clock file; FILE.page is the page that all processes of the instance share (page.h), FILE.history a list of instants
+ * on both clocks, and FILE.driver a file that the driver of the clock locks. TRACEPOINTS are described in runnable.h; without them,
+ * or if the kernel refuses BPF programs, the states of threads are read from /proc.
  *
- * While a driver exists, time almost stands as long as a thread of the instance works (CRAWL), and jumps to the earliest deadline of a
- * wait when none does. Without a driver it runs as fast as real time. This process alone writes the clock. If it is killed, time
- * stops within LEASE of real time, and the next coordinator goes on from there.
+ * While a driver exists, time almost stands as long as a thread of the instance works (CRAWL), and jumps to the earliest deadline
+ * of a wait when none does. Without a driver it runs as fast as real time. This process alone writes the clock. If it is killed,
+ * time stops within LEASE of real time, and the next coordinator goes on from there.
  *
  * It runs as the instance's user and trusts nothing in the page but to belong to that user. It ignores SIGTERM, which
- * a service manager sends to all processes at a time: those that are about to end still need the clock. Exit codes: 0 ended by SIGINT,
- * 1 failed, 2 wrong use.
+ * a service manager sends to all processes at a time: those that are about to end still need the clock. Exit codes: 0 ended by
+ * SIGINT, 1 failed, 2 wrong use.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,19 +39,20 @@
 #define SECOND INT64_C(1000000000)
 #define MILLISECOND (SECOND / 1000)
 
-#define AT_REST SECOND                /* speed without a driver, in billionths */
-#define CRAWL (SECOND / 20)           /* speed while the instance works: a program that waits by reading the time still ends */
-#define LEASE (100 * MILLISECOND)     /* real time for which the clock goes on without this process */
+#define AT_REST SECOND                 /* speed without a driver, in billionths */
+#define CRAWL (SECOND / 20)            /* speed while the instance works: a program that waits by reading the time still ends */
+#define LEASE (100 * MILLISECOND)      /* real time for which the clock goes on without this process */
 #define LONGEST_WAIT (5 * MILLISECOND) /* real time between two looks at the deadlines of an instance that works */
-#define PATIENCE (100 * MILLISECOND)  /* real time that a waiter has to look itself: longer than LONGEST_LOOK */
+#define PATIENCE (100 * MILLISECOND)   /* real time that a waiter has to look itself: longer than LONGEST_LOOK */
 #define HISTORY_STEP (50 * MILLISECOND)
-#define VERIFY_AFTER SECOND           /* real time of work without a pause after which the count of threads is compared with /proc */
-#define NEVER_AFTER (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is none, as of "sleep infinity" */
+#define VERIFY_AFTER SECOND /* real time of work without a pause after which the count of threads is compared with /proc */
+#define NEVER_AFTER \
+    (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is none, as of "sleep infinity" */
 #define END_OF_TIME (INT64_MAX - 365 * INT64_C(86400) * SECOND) /* in the year 2261: no jump goes further */
-#define STOPPED_AFTER (20 * SECOND)   /* real time for which the clock waits for a stopped daemon */
+#define STOPPED_AFTER (20 * SECOND)                             /* real time for which the clock waits for a stopped daemon */
 /*
- * Real time of passes that tell waiters, of jumps that wake nobody up, and of long passes: so much, less a part of the time for which this
- * process waits, then a pause. Any waiter can cause them.
+ * Real time of passes that tell waiters, of jumps that wake nobody up, and of long passes: so much, less a part of the time for
+ * which this process waits, then a pause. Any waiter can cause them.
  */
 #define USELESS_AT_ONCE (10 * MILLISECOND)
 #define PART_OF_WAITS 8
@@ -147,7 +148,8 @@ static struct {
 
 /*
  * Of each slot whose deadline was reached: its token, since when and when it was last seen so (real monotonic ns). `waited` is the
- * real time between, of which a halt of the whole machine is not a part: after one, a waiter's timer may be later than this process.
+ * real time between, of which a halt of the whole machine is not a part: after one, a waiter's timer may be later than this
+ * process.
  */
 static struct {
     uint64_t token;
@@ -276,7 +278,8 @@ static int64_t serve_all(int64_t now, int64_t mono)
     is_held = false;
     has_told = false;
     for (int block = 0; block < BLOCKS; block++) {
-        if (!blocks[block].is_read || blocks[block].version != page->versions[block] || blocks[block].earliest <= now || has_reached[block])
+        if (!blocks[block].is_read || blocks[block].version != page->versions[block] || blocks[block].earliest <= now ||
+            has_reached[block])
             has_reached[block] = read_block(block, now, mono);
         earliest = earlier(earliest, blocks[block].earliest);
     }
@@ -313,7 +316,7 @@ static bool has(int which)
 
 enum { KEPT_JUMPS = 16384, ANY_THREAD = 0 };
 
-/* The last jumps: number N at N % KEPT_JUMPS. The real instant at which each was decided, and its virtual length; 0: it was false. */
+/* The last jumps: number N at N % KEPT_JUMPS. The real instant at which each was decided; its virtual length, 0: it was false. */
 static struct {
     int64_t mono, length;
 } jumps[KEPT_JUMPS];
@@ -339,8 +342,8 @@ static void forget_jumps(void)
 }
 
 /*
- * Returns how much time passed in the jumps after `since` and before `until` that have not been counted as false; `only_last`: in the last
- * of them. With `takes_them` they are counted now.
+ * Returns how much time passed in the jumps after `since` and before `until` that have not been counted as false; `only_last`: in
+ * the last of them. With `takes_them` they are counted now.
  */
 static int64_t jumped(int64_t since, int64_t until, bool only_last, bool takes_them)
 {
@@ -361,8 +364,8 @@ static int64_t jumped(int64_t since, int64_t until, bool only_last, bool takes_t
 }
 
 /*
- * Whether that thread, woken up after the first and until the second real instant, has looked at the clock then. ANY_THREAD: whether the last
- * look of one was then.
+ * Whether that thread, woken up after the first and until the second real instant, has looked at the clock then. ANY_THREAD:
+ * whether the last look of one was then.
  */
 static bool has_looked(pid_t thread, int64_t after, int64_t mono)
 {
@@ -382,8 +385,8 @@ static bool has_looked(pid_t thread, int64_t after, int64_t mono)
 
 /*
  * Whether a thread that was woken up has only looked at the clock; to be asked when nothing works. Emulated nodes are in process id
- * namespaces, where a thread knows only its innermost id, which a thread of another node may have too. Of one that has ended that id is not
- * known.
+ * namespaces, where a thread knows only its innermost id, which a thread of another node may have too. Of one that has ended that
+ * id is not known.
  */
 static bool was_a_look(const struct surprise *found)
 {
@@ -395,9 +398,9 @@ static bool was_a_look(const struct surprise *found)
 }
 
 /*
- * Counts the jumps that were made while what has woken a thread up was under way, each of them once; to be asked when nothing works. A
- * program that does not use the clock waits in real time, for timers of its own as well, and what comes from outside was not under way in
- * the instance: of these only the last jump counts, and only if nothing worked.
+ * Counts the jumps that were made while what has woken a thread up was under way, each of them once; to be asked when nothing
+ * works. A program that does not use the clock waits in real time, for timers of its own as well, and what comes from outside was
+ * not under way in the instance: of these only the last jump counts, and only if nothing worked.
  */
 static void count_false_quiets(void)
 {
@@ -518,7 +521,8 @@ static void coordinate(void)
         }
         works = works || (is_driven && runnable.any());
         verify(works, mono);
-        int64_t until_deadline = earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - now) * SECOND / clock_now.speed) + 1;
+        int64_t until_deadline =
+            earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - now) * SECOND / clock_now.speed) + 1;
         int64_t waits_at = read_clock(CLOCK_MONOTONIC);
         runnable.wait(earlier(LONGEST_WAIT, is_held ? MILLISECOND : until_deadline), works);
         int64_t waited_until = read_clock(CLOCK_MONOTONIC);
@@ -592,7 +596,8 @@ int main(int argc, char **argv)
         return fail("driver", argv[1]);
     const char *refused = argc > 2 && argv[2][0] ? runnable_by_bpf(&runnable, getuid(), argv[2]) : "the tracepoints are not given";
     if (refused) {
-        (void)fprintf(stderr, "clock coordinator: reads /proc: %s: %s\n", refused, argc > 2 && argv[2][0] ? strerror(errno) : "slower");
+        (void)fprintf(stderr, "clock coordinator: reads /proc: %s: %s\n", refused,
+                      argc > 2 && argv[2][0] ? strerror(errno) : "slower");
         runnable_by_scan(&runnable, getuid());
     }
     page->figures.mode = runnable.mode;

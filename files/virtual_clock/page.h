@@ -94,7 +94,7 @@ struct page {
         _Atomic int64_t started, starts;            /* of coordinators: when the last one did (since the epoch), number */
         _Atomic int64_t given_up;                   /* waits that did not end at their deadline */
         _Atomic int64_t charged;                    /* virtual ns for the scheduler's processor time */
-        _Atomic int64_t unlisted;                   /* waits that began while all slots were taken: the clock did not know their ends */
+        _Atomic int64_t unlisted; /* waits that began while all slots were taken: the clock did not know their ends */
     } figures;
     _Alignas(256) _Atomic int32_t scheduler; /* process id of slurmctld */
     _Atomic uint32_t charge;                 /* 1: its processor time passes on the virtual clock */

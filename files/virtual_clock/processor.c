@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PERIOD INT64_C(100000000)     /* real ns between two looks at how long the threads have waited */
-#define LONGEST_DELAY (PERIOD / 2)    /* of all threads together; a fourth of it while they work in turns */
+#define PERIOD INT64_C(100000000)  /* real ns between two looks at how long the threads have waited */
+#define LONGEST_DELAY (PERIOD / 2) /* of all threads together; a fourth of it while they work in turns */
 
 static cpu_set_t all_processors; /* what this process was given when it started */
 static pid_t bound;              /* slurmctld, 0: none */

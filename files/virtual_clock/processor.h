@@ -7,9 +7,9 @@
 
 /*
  * Binds `slurmctld` (0: none) to the processor on which this process runs, and this process too: to wake up a thread on another
- * processor takes longer than slurmctld works in a pass of its main loop. While its threads wait for the processor for more than a half
- * of the time, because there are several, or because others use it too, they may run on all processors from time to time, where the
- * kernel chooses one again.
+ * processor takes longer than slurmctld works in a pass of its main loop. While its threads wait for the processor for more than a
+ * half of the time, because there are several, or because others use it too, they may run on all processors from time to time,
+ * where the kernel chooses one again.
  *
  * To be called again and again; `mono`: CLOCK_MONOTONIC in ns. A process that is no longer named is released; one that a killed
  * coordinator has left bound must be named once.

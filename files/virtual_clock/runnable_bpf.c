@@ -47,9 +47,9 @@ struct thread {
 /* A surprise as the BPF programs note it. */
 struct noted {
     _Atomic uint64_t thread;
-    _Atomic int64_t was_working;          /* number of threads that worked before; UNSEEN: see `struct surprise` */
-    _Atomic int64_t mono, since;          /* since OUTSIDE: see `struct surprise` */
-    _Atomic uint64_t number;              /* its number + 1; written last */
+    _Atomic int64_t was_working; /* number of threads that worked before; UNSEEN: see `struct surprise` */
+    _Atomic int64_t mono, since; /* since OUTSIDE: see `struct surprise` */
+    _Atomic uint64_t number;     /* its number + 1; written last */
     uint64_t padding[3];
 };
 
@@ -163,7 +163,7 @@ static void leave(void)
     emit(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
-/* States of threads in the map. IS_WOKEN: works, and its wake-up has begun, which may be before it has been taken from its processor. */
+/* States of threads in the map. IS_WOKEN: works, and its wake-up has begun, perhaps before it was taken from its processor. */
 enum { WAITS = 0, WORKS = 1, IS_WOKEN = 3 };
 
 #define COUNTER(name) ((int16_t)offsetof(struct counters, name))
@@ -218,7 +218,7 @@ static void write_timer(int counters_map, int16_t which, bool begins)
     leave();
 }
 
-/* R7 = the state of the thread in KEY; a new entry of state 0 if it has none. Returns the jump that is taken if there is no room. */
+/* R7 = the state of the thread in KEY; a new entry of state 0 if it has none. Returns the jump that is taken without room. */
 static int find_or_add(int counters_map)
 {
     name_thread();
@@ -246,8 +246,8 @@ static int find_or_add(int counters_map)
 }
 
 /*
- * Sets the state at R7 to WORKS or IS_WOKEN. Returns the jump that is taken if it worked already; otherwise R2 = the former number of
- * working threads.
+ * Sets the state at R7 to WORKS or IS_WOKEN. Returns the jump that is taken if it worked already; otherwise R2 = the former number
+ * of working threads.
  */
 static int begin_work(int counters_map, int state)
 {
@@ -260,7 +260,7 @@ static int begin_work(int counters_map, int state)
     return already;
 }
 
-/* Notes for a thread that does not belong to the instance since when it works for it: the present task of the instance has woken it up. */
+/* Notes since when a thread of another user works for the instance: the present task of the instance has woken it up. */
 static void note_errand(int counters_map)
 {
     find_timer(counters_map);
@@ -279,8 +279,9 @@ static void note_errand(int counters_map)
 }
 
 /*
- * Notes a surprise of the thread in KEY, unless it is an observer or nothing can have been under way during a jump. R8 = 0, OUTSIDE, or since
- * when it may have been under way; R9 = since when the thread waits; BEFORE = the number of threads that worked before, or UNSEEN.
+ * Notes a surprise of the thread in KEY, unless it is an observer or nothing can have been under way during a jump. R8 = 0,
+ * OUTSIDE, or since when it may have been under way; R9 = since when the thread waits; BEFORE = the number of threads that worked
+ * before, or UNSEEN.
  */
 static void note(int counters_map, int comm)
 {
@@ -336,9 +337,9 @@ static void note(int counters_map, int comm)
 }
 
 /*
- * Notes a wake-up of the thread at R7 that is a surprise; BEFORE = the number of threads that worked before it. Whom the instance or this
- * process wakes up is none, unless nothing worked. What a timer wakes up, or an interrupt, may have been under way for as long as the thread
- * waits; what another task wakes up, since the instance has woken up that task, if that was not too long ago.
+ * Notes a wake-up of the thread at R7 that is a surprise; BEFORE = the number of threads that worked before it. Whom the instance
+ * or this process wakes up is none, unless nothing worked. What a timer wakes up, or an interrupt, may have been under way for as
+ * long as the thread waits; what another task wakes up, since the instance has woken up that task, if that was not too long ago.
  */
 static void note_surprise(int counters_map, int comm)
 {
@@ -399,8 +400,8 @@ static void note_surprise(int counters_map, int comm)
 }
 
 /*
- * sched_waking, sched_wakeup: a known thread can run. sched_wakeup_new: so can a new one, if its parent is the user's, and the parent
- * works, which was not known yet if it has not waited since its process became the user's.
+ * sched_waking, sched_wakeup: a known thread can run. sched_wakeup_new: so can a new one, if its parent is the user's, and the
+ * parent works, which was not known yet if it has not waited since its process became the user's.
  */
 static void write_wakeup(int counters_map, int comm, int pid, bool is_new, bool is_beginning)
 {
@@ -445,7 +446,7 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new, bool 
     leave();
 }
 
-/* States in sched_switch: 1 interruptible sleep, 2 uninterruptible, 4 stopped, 8 traced, 16 dead, 32 zombie, 64 parked, 128 idle. */
+/* States in sched_switch: 1 interruptible sleep, 2 uninterruptible, 4 stopped, 8 traced, 16 dead, 32 zombie, 64 parked, 128 idle */
 enum { DOES_NOT_WORK = 0xfd, IS_STOPPED = 0x0c, IS_DEAD = 0x30 };
 
 /* sched_switch: the thread of this user, or the known one of another, that had the processor waits, or is only preempted. */
@@ -567,7 +568,7 @@ static bool attach(uint64_t tracepoint)
     attributes.prog_type = BPF_PROG_TYPE_TRACEPOINT;
     attributes.insns = (uintptr_t)program;
     attributes.insn_cnt = (uint32_t)length;
-    attributes.license = (uintptr_t) "GPL";
+    attributes.license = (uintptr_t)"GPL";
     int loaded = bpf(BPF_PROG_LOAD, &attributes);
     if (loaded < 0 && errno != EPERM) { /* again, for the verifier's reason */
         attributes.log_buf = (uintptr_t)log;
@@ -762,7 +763,8 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
     if (!map_memory(counters_map))
         return "no memory of BPF maps";
     for (int i = 0; i < 4; i++) {
-        write_timer(counters_map, i < 2 ? offsetof(struct processor, in_hrtimer) : offsetof(struct processor, in_timer), i % 2 == 0);
+        write_timer(counters_map, i < 2 ? offsetof(struct processor, in_hrtimer) : offsetof(struct processor, in_timer),
+                    i % 2 == 0);
         if (!attach(ids[4 + i]))
             return "no BPF program at the kernel's timers";
     }

@@ -63,7 +63,8 @@ static bool has_room(void)
     static size_t refused;
     if (!kept) {
         struct rlimit files;
-        size_t most = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > OTHER_FILES ? (files.rlim_cur - OTHER_FILES) / 2 : 0;
+        size_t most =
+            getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > OTHER_FILES ? (files.rlim_cur - OTHER_FILES) / 2 : 0;
         most_listed = most < THREAD_NUMBERS ? most : THREAD_NUMBERS;
         tidied_at = tidied_at < most_listed ? tidied_at : most_listed;
         listed = calloc(most_listed + 1, sizeof *listed);
@@ -147,7 +148,7 @@ char kept_thread_state(pid_t process, pid_t thread, char *name, long *threads)
         char state = state_in(text, pread(files->stat, text, sizeof text - 1, 0), name, threads);
         if (state)
             return state;
-        close_files(files); /* the thread has ended, and another one may have its number */
+        close_files(files);    /* the thread has ended, and another one may have its number */
         if (thread == process) /* it may be another user's */
             return 0;
     }

@@ -84,11 +84,13 @@ int __fxstat(int version, int descriptor, struct stat *status);
 int __fxstatat(int version, int directory, const char *path, struct stat *status, int flags);
 
 /* Null if the C library does not have the function. */
+/* clang-format off */
 #define REPLACED(X)                                                                                                            \
     X(clock_gettime) X(gettimeofday) X(timespec_get) X(clock_nanosleep) X(ppoll) X(__ppoll_chk) X(pselect) X(epoll_pwait)      \
     X(epoll_pwait2) X(sigtimedwait) X(pthread_cond_timedwait) X(pthread_cond_clockwait) X(pthread_mutex_timedlock)             \
     X(pthread_cond_signal) X(pthread_cond_broadcast) X(sem_timedwait) X(sem_clockwait) X(setitimer) X(getitimer)               \
     X(timer_settime) X(timer_gettime) X(timer_delete) X(fstatat) X(__fxstatat) X(sysinfo) X(socket) X(fsync)
+/* clang-format on */
 
 #define DECLARE(name) static __typeof__(name) *real_##name;
 REPLACED(DECLARE)
@@ -271,16 +273,16 @@ static int64_t event_deadline_in(wide length)
  * Makes a call that waits, for a part of its limit at a time until the virtual deadline: `part` is the part's real length, `call`
  * has the value `none` when it is over.
  */
-#define IN_PARTS(result, at, none, part, call)                                                                                 \
-    do {                                                                                                                       \
-        struct event_wait wait;                                                                                                \
-        event_begin(&wait, at, LOOKS_ITSELF);                                                                                  \
-        pthread_cleanup_push(event_cancel, &wait);                                                                             \
-        do {                                                                                                                   \
-            struct timespec part = event_slice(&wait);                                                                         \
-            (result) = (call);                                                                                                 \
-        } while ((result) == (none) && event_goes_on(&wait));                                                                  \
-        pthread_cleanup_pop(1);                                                                                                \
+#define IN_PARTS(result, at, none, part, call)                \
+    do {                                                      \
+        struct event_wait wait;                               \
+        event_begin(&wait, at, LOOKS_ITSELF);                 \
+        pthread_cleanup_push(event_cancel, &wait);            \
+        do {                                                  \
+            struct timespec part = event_slice(&wait);        \
+            (result) = (call);                                \
+        } while ((result) == (none) && event_goes_on(&wait)); \
+        pthread_cleanup_pop(1);                               \
     } while (0)
 
 /* ---- set-up ---- */
@@ -366,8 +368,8 @@ static void read_clock(void)
 
 /*
  * Returns the host's uptime at the anchor, or 0 if the host started later. It is in whole seconds, so that all processes compute
- * the same value although the two clocks cannot be read at the same instant. Monotonic clocks run faster from the anchor on. If they
- * ran faster since the host's start, they would exceed 64-bit nanoseconds, or Slurm's 32-bit seconds, after months of uptime.
+ * the same value although the two clocks cannot be read at the same instant. Monotonic clocks run faster from the anchor on. If
+ * they ran faster since the host's start, they would exceed 64-bit nanoseconds, or Slurm's 32-bit seconds, after months of uptime.
  */
 static int64_t uptime_at_anchor(void)
 {
@@ -529,8 +531,8 @@ EXPORT int nanosleep(const struct timespec *wanted, struct timespec *left)
 }
 
 /*
- * The main thread of slurmctld waits for a second by ten naps (slurmctld/controller.c), between which it only looks whether it shall
- * end. On the event-driven clock one nap of a second has the same effect and costs a tenth.
+ * The main thread of slurmctld waits for a second by ten naps (slurmctld/controller.c), between which it only looks whether it
+ * shall end. On the event-driven clock one nap of a second has the same effect and costs a tenth.
  */
 enum { NAP = 100000, NAPS = 10 };
 
@@ -542,8 +544,8 @@ static bool is_nap_of_controller(useconds_t microseconds)
 /*
  * Every slurmstepd has a thread that wakes up each second to check for samples (common/slurm_acct_gather_profile.c, _timer_thread).
  * With a hundred jobs and a speed of 500, that makes 50,000 wake-ups per second, too many for a small host, and sleeping jobs need
- * no samples. So this thread waits for a second of real time. The end of the thread is signalled, so it is not delayed. Before 17.11
- * it sleeps and is cancelled in the end.
+ * no samples. So this thread waits for a second of real time. The end of the thread is signalled, so it is not delayed.
+ * Before 17.11 it sleeps and is cancelled in the end.
  */
 static bool is_sampler(void)
 {
@@ -633,9 +635,9 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 
 /*
  * From 24.11.6 on slurmstepd, slurmctld and slurmscriptd (a slurmctld, too) poll for messages for 60 s at a time (common/eio.c,
- * _poll_internal), only to close connections that are left over; before, they polled without a limit. With a hundred jobs that would
- * be two wake-ups in each second, and many looks at the clock before each. On the event-driven clock such a poll, which always has a
- * pipe beside its connections, lasts LONGEST_IDLE.
+ * _poll_internal), only to close connections that are left over; before, they polled without a limit. With a hundred jobs that
+ * would be two wake-ups in each second, and many looks at the clock before each. On the event-driven clock such a poll, which
+ * always has a pipe beside its connections, lasts LONGEST_IDLE.
  */
 enum { IDLE_POLL = 60000 };
 
@@ -904,8 +906,8 @@ static bool is_valid_timeval(struct timeval time)
 }
 
 /*
- * On the event-driven clock no timer of the kernel knows when it ends. A thread waits for the deadlines (event_timer), and then lets
- * the kernel's timer end at once, which signals as the program has asked for.
+ * On the event-driven clock no timer of the kernel knows when it ends. A thread waits for the deadlines (event_timer), and then
+ * lets the kernel's timer end at once, which signals as the program has asked for.
  */
 enum { KEY_OF_ITIMER = 2, FIRST_KEY = 3 }; /* ids of timers are small numbers, or half an address with the topmost bit set */
 #define KEY_OF(timer) ((uintptr_t)(timer) + FIRST_KEY)
@@ -1129,9 +1131,9 @@ EXPORT int __fxstatat64(int version, int directory, const char *path, struct sta
 /* ---- messages ---- */
 
 /*
- * TCP delays the second of two short writes until the first one is acknowledged, which takes the other side up to 40 ms: the kernel's
- * own time, in which nothing of the instance runs. slurmctld and slurmdbd write the length of a message, then the message. So each
- * connection sends at once; accepted ones inherit it from the socket that listens.
+ * TCP delays the second of two short writes until the first one is acknowledged, which takes the other side up to 40 ms: the
+ * kernel's own time, in which nothing of the instance runs. slurmctld and slurmdbd write the length of a message, then the message.
+ * So each connection sends at once; accepted ones inherit it from the socket that listens.
  */
 EXPORT int socket(int domain, int type, int protocol)
 {
@@ -1148,8 +1150,8 @@ EXPORT int socket(int domain, int type, int protocol)
 /* ---- files ---- */
 
 /*
- * slurmctld writes its state every 5 s of its time when it has changed, and waits until each of its files is on the disk, while jobs
- * can neither start nor end. With SLURM_MIRAGE_SAVES=memory they are with the kernel, which a killed slurmctld does not lose.
+ * slurmctld writes its state every 5 s of its time when it has changed, and waits until each of its files is on the disk, while
+ * jobs can neither start nor end. With SLURM_MIRAGE_SAVES=memory they are with the kernel, which a killed slurmctld does not lose.
  */
 EXPORT int fsync(int file)
 {
