@@ -1,6 +1,7 @@
 /* The threads of a user, and what they do, by reading /proc. */
 #define _GNU_SOURCE
 #include "threads.h"
+#include "slurm_quirks.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -222,7 +223,7 @@ bool has_mapped(pid_t thread, ino_t file)
 
 bool is_work(char state, const char *name, bool with_stopped)
 {
-    bool is_stopped_daemon = (state == 'T' || state == 't') && strncmp(name, "slurm", 5) == 0;
+    bool is_stopped_daemon = (state == 'T' || state == 't') && strncmp(name, DAEMON_NAMES, strlen(DAEMON_NAMES)) == 0;
     return state == 'R' || state == 'D' || (with_stopped && is_stopped_daemon);
 }
 
