@@ -51,13 +51,13 @@
 #define END_OF_TIME (INT64_MAX - 365 * INT64_C(86400) * SECOND) /* in the year 2261: no jump goes further */
 #define STOPPED_AFTER (20 * SECOND)                             /* real time for which the clock waits for a stopped daemon */
 /*
- * Real time of passes that tell waiters, of jumps that wake nobody up, and of long passes: so much, less a part of the time for
+ * Real time of steps that tell waiters, of jumps that wake nobody up, and of long steps: so much, less a part of the time for
  * which this process waits, then a pause. Any waiter can cause them.
  */
 #define USELESS_AT_ONCE (10 * MILLISECOND)
 #define PART_OF_WAITS 8
 #define PAUSE (90 * MILLISECOND)
-#define LONG_PASS MILLISECOND
+#define LONG_STEP MILLISECOND
 #ifndef FORGET_AFTER
 #define FORGET_AFTER (60 * SECOND) /* real time after which the slot of a waiter that has ended is free */
 #endif
@@ -158,7 +158,7 @@ static struct {
 } reached[SLOTS];
 
 static bool is_held;  /* time must not jump: a waiter has not looked at the clock yet, or a process holds it */
-static bool has_told; /* a waiter was told in this pass of the loop, and may have registered another deadline since */
+static bool has_told; /* a waiter was told in this step of the loop, and may have registered another deadline since */
 
 /* Whether a byte of a file is locked; *process is the one that has locked it, or -1 for a lock of an open file description. */
 static bool is_locked(int file, int byte, pid_t *process)
@@ -286,22 +286,7 @@ static int64_t serve_all(int64_t now, int64_t mono)
     return earliest;
 }
 
-/* ---- what is charged ---- */
-
-/* Processor time of slurmctld since the last call, in ns. */
-static int64_t scheduler_time(void)
-{
-    static int32_t last_process;
-    static int64_t last;
-    int32_t process = page->scheduler;
-    int64_t used = process > 0 ? read_clock((clockid_t)(~(unsigned int)process << 3 | 2)) : -1; /* clock_getcpuclockid(3) */
-    int64_t since = used >= 0 && process == last_process && used > last ? used - last : 0;
-    last_process = process;
-    last = used;
-    return since;
-}
-
-/* ---- the loop ---- */
+/* ---- driver and holder ---- */
 
 /* Bytes of FILE.driver that a process locks: the driver, and one for which time has to wait although nothing works. */
 enum { DRIVER, HOLDER };
@@ -417,120 +402,158 @@ static void count_false_quiets(void)
     }
 }
 
-/* ---- pauses ---- */
+/* ---- the loop ---- */
+
+/* What a step of the loop hands on to the next one. Instants are real ones (CLOCK_MONOTONIC, ns) unless they are called virtual. */
+struct loop {
+    int64_t mono, calendar;          /* the instant of this step, and the virtual one then */
+    bool is_driven, was_driven;      /* a driver exists, existed in the last step */
+    int64_t noted;                   /* instant of the last step that noted the history */
+    int32_t scheduler;               /* its process in the last step */
+    int64_t scheduler_used;          /* and its processor time; -1: not known */
+    int64_t useless;                 /* real time of work that was of no use, as for `pause_after` */
+    int64_t working_since, verified; /* since when something works, 0: it does not; when `verify` last compared */
+    bool is_stopped_ignored;         /* stopped daemons did not work then */
+};
 
 /* Lets other processes have the processor after so much real time of work that was of no use: this one has precedence over them. */
-static void pause_after(int64_t spent, int64_t waited)
+static void pause_after(struct loop *loop, int64_t spent, int64_t waited)
 {
-    static int64_t useless;
     const struct timespec pause = {.tv_nsec = PAUSE};
-    useless += spent - waited / PART_OF_WAITS;
-    useless = useless > 0 ? useless : 0;
-    if (useless < USELESS_AT_ONCE)
+    loop->useless += spent - waited / PART_OF_WAITS;
+    loop->useless = loop->useless > 0 ? loop->useless : 0;
+    if (loop->useless < USELESS_AT_ONCE)
         return;
     nanosleep(&pause, NULL);
-    useless = 0;
+    loop->useless = 0;
 }
 
 /* Compares the count of working threads with /proc if it has not been 0 for long. */
-static void verify(bool works, int64_t mono)
+static void verify(struct loop *loop, bool works)
 {
-    static int64_t working_since;
-    static int64_t verified;
-    static bool is_stopped_ignored;
     if (!works) {
-        working_since = 0;
-        if (is_stopped_ignored) /* wait for the next one that is stopped */
+        loop->working_since = 0;
+        if (loop->is_stopped_ignored) /* wait for the next one that is stopped */
             runnable.verify(false);
-        is_stopped_ignored = false;
+        loop->is_stopped_ignored = false;
         return;
     }
-    if (working_since == 0)
-        working_since = verified = mono;
-    if (mono - verified < VERIFY_AFTER)
+    if (loop->working_since == 0)
+        loop->working_since = loop->verified = loop->mono;
+    if (loop->mono - loop->verified < VERIFY_AFTER)
         return;
-    is_stopped_ignored = mono - working_since > STOPPED_AFTER;
-    runnable.verify(is_stopped_ignored);
-    verified = read_clock(CLOCK_MONOTONIC);
+    loop->is_stopped_ignored = loop->mono - loop->working_since > STOPPED_AFTER;
+    runnable.verify(loop->is_stopped_ignored);
+    loop->verified = read_clock(CLOCK_MONOTONIC);
+}
+
+/* Processor time of the scheduler since the last step, in ns. */
+static int64_t scheduler_time(struct loop *loop)
+{
+    int32_t process = page->scheduler;
+    int64_t used = process > 0 ? read_clock((clockid_t)(~(unsigned int)process << 3 | 2)) : -1; /* clock_getcpuclockid(3) */
+    int64_t since = used >= 0 && process == loop->scheduler && used > loop->scheduler_used ? used - loop->scheduler_used : 0;
+    loop->scheduler = process;
+    loop->scheduler_used = used;
+    return since;
+}
+
+/* Lets the clock go on since the last step, and publishes it. */
+static void go_on(struct loop *loop)
+{
+    int64_t mono = read_clock(CLOCK_MONOTONIC);
+    int64_t calendar = calendar_at(mono);
+    int64_t charged = scheduler_time(loop);
+    if (loop->is_driven && loop->was_driven) {
+        if (page->charge) {
+            calendar += charged;
+            page->figures.charged += charged;
+        }
+        page->figures.driven += calendar - loop->calendar;
+        page->figures.driven_real += mono - loop->mono;
+    }
+    if (loop->is_driven && clock_now.speed > CRAWL) /* somebody may have read as much: a slower clock must not show less */
+        calendar = page->anchors[atomic_load(&page->latch) & 1].limit;
+    publish(mono, calendar, loop->is_driven ? CRAWL : AT_REST);
+    loop->mono = mono;
+    loop->calendar = calendar;
+}
+
+/* Lets the clock jump to the earliest deadline. */
+static void jump(struct loop *loop, int64_t earliest)
+{
+    /* Time has passed since the step's instant: after a jump from there it would be later than `earliest` already. */
+    int64_t mono = read_clock(CLOCK_MONOTONIC);
+    int64_t length = earliest - calendar_at(mono);
+    if (length <= 0)
+        return;
+    note_jump(loop->mono, length);
+    page->figures.jumps++;
+    page->figures.jumped += length;
+    publish(mono, earliest, CRAWL);
+    (void)serve_all(earliest, mono); /* the next look sees who is woken up */
+    if (runnable.mode == BY_BPF && !runnable.any())
+        pause_after(loop, read_clock(CLOCK_MONOTONIC) - loop->mono, 0);
+}
+
+/* Waits until the next step may have something to do. */
+static void wait_for_change(struct loop *loop, int64_t earliest, bool works)
+{
+    verify(loop, works);
+    int64_t until_deadline =
+        earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - loop->calendar) * SECOND / clock_now.speed) + 1;
+    int64_t since = read_clock(CLOCK_MONOTONIC);
+    runnable.wait(earlier(LONGEST_WAIT, is_held ? MILLISECOND : until_deadline), works);
+    int64_t until = read_clock(CLOCK_MONOTONIC);
+    pause_after(loop, 0, until - since);
+    if (loop->is_driven && works)
+        page->figures.busy += until - loop->mono;
+}
+
+/* Publishes the time, serves the waits whose deadline is reached, then jumps to the earliest other deadline, or waits. */
+static void step(struct loop *loop)
+{
+    loop->was_driven = loop->is_driven;
+    loop->is_driven = has(DRIVER);
+    uint64_t wakeups = runnable.wakeups();
+    bool works = loop->is_driven && runnable.any();
+    /* A coordinator that reads /proc computes while the scheduler works. */
+    share_processor(loop->is_driven && runnable.mode == BY_BPF ? page->scheduler : 0, loop->mono);
+    go_on(loop); /* after what may take long */
+    int64_t earliest = serve_all(loop->calendar, loop->mono);
+    if (has(HOLDER))
+        is_held = true;
+    if (loop->is_driven != loop->was_driven || (loop->is_driven && loop->mono - loop->noted >= HISTORY_STEP)) {
+        note_history(loop->calendar);
+        loop->noted = loop->mono;
+    }
+    int64_t spent = read_clock(CLOCK_MONOTONIC) - loop->mono;
+    if (has_told || spent > LONG_STEP)
+        pause_after(loop, spent, 0);
+    if (has_told)
+        return;
+    /* If nothing works, the deadlines are complete: what has been waiting since before they were read still waits. */
+    bool is_quiet = !loop->is_driven || (!works && !runnable.any() && runnable.wakeups() == wakeups);
+    if (!loop->is_driven)
+        forget_jumps();
+    if (is_quiet)
+        count_false_quiets();
+    if (is_quiet && loop->is_driven && !is_held && earliest != INT64_MAX)
+        jump(loop, earliest);
+    else
+        wait_for_change(loop, earliest, works || (loop->is_driven && runnable.any()));
 }
 
 static void coordinate(void)
 {
-    int64_t last_mono = read_clock(CLOCK_MONOTONIC);
-    int64_t last_calendar = last_instant();
-    int64_t last_noted = 0;
-    bool was_driven = false;
-    publish(last_mono, last_calendar, AT_REST);
-    note_history(last_calendar);
-    share_processor(page->scheduler, last_mono); /* a killed coordinator may have left it bound */
-    while (!is_ending) {
-        bool is_driven = has(DRIVER);
-        uint64_t wakeups = runnable.wakeups();
-        bool works = is_driven && runnable.any();
-        /* A coordinator that reads /proc computes while slurmctld works. */
-        share_processor(is_driven && runnable.mode == BY_BPF ? page->scheduler : 0, last_mono);
-        int64_t mono = read_clock(CLOCK_MONOTONIC); /* after what may take long */
-        int64_t now = calendar_at(mono);
-        int64_t charged = scheduler_time();
-        if (is_driven && was_driven) {
-            if (page->charge) {
-                now += charged;
-                page->figures.charged += charged;
-            }
-            page->figures.driven += now - last_calendar;
-            page->figures.driven_real += mono - last_mono;
-        }
-        if (is_driven && clock_now.speed > CRAWL) /* somebody may have read as much: a slower clock must not show less */
-            now = page->anchors[atomic_load(&page->latch) & 1].limit;
-        publish(mono, now, is_driven ? CRAWL : AT_REST);
-        int64_t earliest = serve_all(now, mono);
-        if (has(HOLDER))
-            is_held = true;
-        if (is_driven != was_driven || (is_driven && mono - last_noted >= HISTORY_STEP)) {
-            note_history(now);
-            last_noted = mono;
-        }
-        last_mono = mono;
-        last_calendar = now;
-        was_driven = is_driven;
-        int64_t pass = read_clock(CLOCK_MONOTONIC) - mono;
-        if (has_told || pass > LONG_PASS)
-            pause_after(pass, 0);
-        if (has_told)
-            continue;
-        /* If nothing works, the deadlines are complete: what has been waiting since before they were read still waits. */
-        bool is_quiet = !is_driven || (!works && !runnable.any() && runnable.wakeups() == wakeups);
-        if (!is_driven)
-            forget_jumps();
-        if (is_quiet)
-            count_false_quiets();
-        if (is_quiet && is_driven && !is_held && earliest != INT64_MAX) {
-            /* Since `mono` time has passed: after a jump from there it would be later than `earliest` already. */
-            int64_t jumps_at = read_clock(CLOCK_MONOTONIC);
-            int64_t jump = earliest - calendar_at(jumps_at);
-            if (jump <= 0)
-                continue;
-            note_jump(mono, jump);
-            page->figures.jumps++;
-            page->figures.jumped += jump;
-            publish(jumps_at, earliest, CRAWL);
-            (void)serve_all(earliest, jumps_at); /* the next look sees who is woken up */
-            if (runnable.mode == BY_BPF && !runnable.any())
-                pause_after(read_clock(CLOCK_MONOTONIC) - mono, 0);
-            continue;
-        }
-        works = works || (is_driven && runnable.any());
-        verify(works, mono);
-        int64_t until_deadline =
-            earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - now) * SECOND / clock_now.speed) + 1;
-        int64_t waits_at = read_clock(CLOCK_MONOTONIC);
-        runnable.wait(earlier(LONGEST_WAIT, is_held ? MILLISECOND : until_deadline), works);
-        int64_t waited_until = read_clock(CLOCK_MONOTONIC);
-        pause_after(0, waited_until - waits_at);
-        if (is_driven && works)
-            page->figures.busy += waited_until - mono;
-    }
-    share_processor(0, last_mono);
+    struct loop loop = {.mono = read_clock(CLOCK_MONOTONIC)};
+    loop.calendar = last_instant();
+    publish(loop.mono, loop.calendar, AT_REST);
+    note_history(loop.calendar);
+    share_processor(page->scheduler, loop.mono); /* a killed coordinator may have left it bound */
+    while (!is_ending)
+        step(&loop);
+    share_processor(0, loop.mono);
     note_history(calendar_at(read_clock(CLOCK_MONOTONIC)));
 }
 
