@@ -7,7 +7,7 @@
 #include "kernel.h"
 #include "text.h"
 
-#define FORM                                                                                                       \
+#define FORM                                                                                                      \
     "must be MIN:MAX:FACTOR:PREFERRED [check=S] [inhibitor=S] [speedup=linear|amdahl:F|table:NODES=SPEEDUP,...] " \
     "[cost=CONSTANT:PER_PROCESS] [async]"
 

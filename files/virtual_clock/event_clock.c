@@ -12,11 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-
 #define SECOND INT64_C(1000000000)
 #define FIRST_LOOK (SECOND / 4000)
 
-#define FILE_TICK (SECOND / 100)     /* times of files are up to so much too early */
+#define FILE_TICK (SECOND / 100)    /* times of files are up to so much too early */
 #define STEP_OF_JUMPS (SECOND / 10) /* points of the history are less apart while time jumps */
 
 /* A wait without a signal or a coordinator ends after this real time, to look again. */
@@ -222,7 +221,7 @@ void event_hold_end(void *given)
     errno = error;
 }
 
-/* Waits while `wake` has this value, for `longest` at most. Returns 0 or EINTR. A cancellation point, as the waits it stands for. */
+/* Waits while `wake` has this value, for `longest` at most. Returns 0 or EINTR. A cancellation point, as the waits themselves. */
 static int sleep_on(_Atomic uint32_t *wake, uint32_t value, int64_t longest)
 {
     struct timespec limit = timespec_of_ns(longest);
@@ -547,8 +546,8 @@ int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtu
     if (history >= 0)
         close(history);
     /*
-     * Between two points of a clock with a driver time has mostly jumped. It is not known which files were written before a jump, so
-     * none is dated too early. Without a driver points are further apart, and time is as fast as real time.
+     * Between two points of a clock with a driver time has mostly jumped. It is not known which files were written before a jump,
+     * so none is dated too early. Without a driver points are further apart, and time is as fast as real time.
      */
     if (first == count)
         after = (struct point){real_ns(CLOCK_REALTIME), now};

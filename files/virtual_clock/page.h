@@ -94,9 +94,9 @@ struct page {
         _Atomic int64_t started, starts;            /* of coordinators: when the last one did (since the epoch), number */
         _Atomic int64_t given_up;                   /* waits that did not end at their deadline */
         _Atomic int64_t charged;                    /* virtual ns for the scheduler's processor time */
-        _Atomic int64_t unlisted;                   /* waits that began while all slots were taken: the clock did not know their ends */
+        _Atomic int64_t unlisted; /* waits that began while all slots were taken: the clock did not know their ends */
     } figures;
-    _Alignas(256) _Atomic int32_t scheduler; /* process id of slurmctld */
+    _Alignas(256) _Atomic int32_t scheduler; /* process id of the scheduler's daemon */
     _Atomic uint32_t charge;                 /* 1: its processor time passes on the virtual clock */
     _Alignas(4096) struct slot slots[SLOTS];
     _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */
