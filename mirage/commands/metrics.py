@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from mirage import PROGRAM
 from mirage.commands.offline import Knobs, output, say_notes
 from mirage.experiment import campaign, report, sweep
 from mirage.experiment.endings import Ending
@@ -60,7 +61,7 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
         reasons = ", ".join(f"{count} {reason}" for reason, count in measured["excluded"].items())
         raise WrongUse(
             f"{values['TRACE']}: nothing can be measured, no job has a recorded submission, start and end ({reasons}); "
-            "a workload is run by make experiment or make simulate first",
+            f"a workload is run by make experiment or {PROGRAM} simulate first",
             parameter="trace",
         )
     measured |= metric_errors.of_schedule(schedule.jobs, measured, schedule.suspensions, schedule.allocations)

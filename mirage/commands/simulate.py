@@ -60,7 +60,7 @@ def simulate(values: Knobs, screen: Screen) -> Ending:
         raise WrongUse(f"{out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)", parameter="out")
     trace = _trace(values, screen)
     shape = _shape(values, trace, screen)
-    fillers.check(values)
+    fillers.check_words(values)
     selection = selection_of(values)
     chosen = prepare(
         replace(trace, frame=estimates.replace(trace.frame, str(values["ESTIMATES"]), whole_of(values["SEED"]))),

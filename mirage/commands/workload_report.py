@@ -12,7 +12,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from mirage import ROOT
+from mirage import RESULTS
 from mirage.commands.offline import SELECTS, Knobs, logged
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, machine_of, selection_of
@@ -26,7 +26,7 @@ from mirage.traces.trace import LARGEST_JOB, Trace
 from mirage.workloads.characterise import characterise
 from mirage.workloads.selection import choose
 
-WORKLOADS = ROOT / "results/workloads"
+WORKLOADS = RESULTS / "workloads"
 
 
 def workload_report(values: Knobs, screen: Screen) -> Ending:

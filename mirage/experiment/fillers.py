@@ -27,14 +27,20 @@ def is_wanted(knobs: dict[str, Value]) -> bool:
     return knobs["FILLER"] != NO
 
 
+def check_words(knobs: dict[str, Value]) -> None:
+    """Check the words of the filler jobs, if there are to be some. Raises WrongUse."""
+    if len(values_of(knobs)) > 1:
+        raise WrongUse("only make compare takes several; it may be one of no, slots and planned", "filler", knobs["FILLER"])
+    if is_wanted(knobs):
+        words_of(knobs)
+
+
 def check(knobs: dict[str, Value]) -> None:
     """Check the words of the filler jobs, and that the cluster of the knobs, and its configuration, can have them, if it is to.
     Raises WrongUse."""
-    if len(values_of(knobs)) > 1:
-        raise WrongUse("only make compare takes several; it may be one of no, slots and planned", "filler", knobs["FILLER"])
+    check_words(knobs)
     if not is_wanted(knobs):
         return
-    words_of(knobs)
     if knobs["MALLEABLE"]:
         raise _refused("malleable jobs grow onto idle nodes, which filler jobs take; give one of FILLER and MALLEABLE")
     if knobs["FRONT_END"]:

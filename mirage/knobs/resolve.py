@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from mirage import PROGRAM
 from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.parse import InvalidValue, Value
@@ -84,7 +85,7 @@ def _refuse_unknown(given: list[str]) -> None:
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else "`make` lists the knobs"
+            hint = f"did you mean {near[0]}?" if near else f"`{PROGRAM}` lists the knobs"
             raise WrongUse(f"{name}: there is no such knob; {hint}")
 
 
