@@ -315,7 +315,7 @@ static uint64_t hashed(uint64_t hash, const unsigned char *data, size_t size)
     return hash;
 }
 
-/* The same for every number of processes: each row is hashed with the numbers of its array and its place. */
+/* A hash of all arrays, the same for every number of processes: each row is hashed with the numbers of its array and of the row. */
 static uint64_t digest(const struct malleable *m)
 {
     uint64_t own = 0, all = 0;

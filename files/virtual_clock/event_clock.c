@@ -388,7 +388,7 @@ static int64_t following_deadline(int64_t deadline, int64_t interval)
     return deadline + interval * (1 + (now - deadline) / interval);
 }
 
-/* Returns the next deadline; INT64_MAX: there is none. */
+/* Calls the functions of the timers whose deadline is over. Returns the next deadline, or INT64_MAX if there is none. */
 static int64_t fire_timers(void)
 {
     int64_t next = INT64_MAX;
@@ -457,7 +457,10 @@ static bool start_timer_thread(void)
     return is_started;
 }
 
-/* Takes an entry with this key, or if it is `any`, with any timer that has ended; returns false if it has changed meanwhile. */
+/*
+ * Reserves an entry of `timers` if it has this key, or, with `any`, if it is unused or its timer has ended. Returns false if it
+ * does not, or if another thread was faster.
+ */
 static bool reserve_timer(int entry, uintptr_t key, bool any)
 {
     uintptr_t before = timers[entry].key;

@@ -61,8 +61,3 @@ struct timeval timeval_not_below(wide time)
 {
     return timeval_of(time + 999);
 }
-
-bool is_valid(const struct timespec *time)
-{
-    return time && time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < SECOND;
-}

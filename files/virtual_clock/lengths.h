@@ -30,7 +30,10 @@ struct timeval timeval_of(wide time);
 struct timeval timeval_not_below(wide time);
 
 /* Invalid values, and null, are passed unchanged to the real function, which reports the error. */
-bool is_valid(const struct timespec *time);
+static inline bool is_valid(const struct timespec *time)
+{
+    return time && time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < SECOND;
+}
 
 #pragma GCC visibility pop
 

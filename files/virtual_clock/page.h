@@ -68,7 +68,7 @@ struct slot {
     _Atomic uint32_t kind;
 };
 
-/* A waiter that looks itself was woken up by the end of a part of its wait, and not by what it waits for. */
+/* A look at the clock by a waiter that looks itself: it was woken up by the end of a part of its wait, not by what it waits for. */
 struct look {
     _Atomic uint64_t sleeper; /* the thread, and when its wait began (`sleeper`) */
     _Atomic int64_t mono;     /* real instant (CLOCK_MONOTONIC, ns) after it was woken up; odd: its wait ended with this look */

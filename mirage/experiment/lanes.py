@@ -157,7 +157,7 @@ class Lane:
 
 
 class Lanes:
-    """The instances of a campaign. In its context it holds the locks of those beside CLUSTER, whose lock `use` holds."""
+    """The instances on which a campaign plays its runs. As a context it holds their locks, except CLUSTER's, which `use` holds."""
 
     def __init__(self, knobs: dict[str, Value], order: str, own: Collection[str], use: InstanceUse, screen: Screen) -> None:
         """order, own: as of InstanceUse."""

@@ -1,4 +1,4 @@
-"""What happened to a run that must not happen: broken jobs, foreign jobs, ends of daemons, halts; and the reasons that name it."""
+"""Events that make a run invalid (broken jobs, foreign jobs, ends of daemons, halts), as reasons of its verdict."""
 
 from __future__ import annotations
 
@@ -159,8 +159,8 @@ def halts(collected: Collected) -> str:
 
 
 def records(collected: Collected, thresholds: Thresholds) -> list[str]:
-    """Reasons for disagreements of the records, with the three most frequent kinds: for any that is not about a time, and for too
-    many about times."""
+    """Reasons for an invalid run because its two records disagree, each with the three most frequent kinds: one if any disagreement
+    is not about a time, one if there are more about times than the allowed share of the jobs."""
     if collected.disagreements.is_empty():
         return []
     is_structural = col("kind").is_in(sorted({*STRUCTURAL, in_record_only(collected.names.manager)}))

@@ -39,11 +39,11 @@ def pack(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(path: Path, instance: Path, files: Iterable[str], made: Mapping[str, str]) -> list[str]:
-    """Write the archive, in one step; returns the names in it.
+    """Write the archive in one step; returns the names of its files. Raises WrongUse and OSError.
 
-    files: paths in the instance's directory; those that do not exist are left out. They may grow meanwhile, and a link that the
-    instance's user has planted is not followed. A file with holes is refused: its copy would need space that it does not. made:
-    further files, content by name. Raises WrongUse and OSError.
+    files: paths in the instance's directory; those that do not exist are left out. They may grow while they are read, and links are
+    not followed: the instance's user could have made them. A file with holes is refused: its copy would need more space.
+    made: further files, content by name.
     """
     path.parent.mkdir(mode=0o700, exist_ok=True)
     new = path.with_name(f".{path.name}.new")

@@ -510,7 +510,10 @@ class Farm:
         }
 
     def _stopped(self) -> dict[str, int]:
-        """Return the process ids of stopped daemons by name, as in `state`. A node is one of many: the controller notices it."""
+        """Return the process ids of daemons that have been stopped (SIGSTOP) for some time, by name, as in `state`.
+
+        Nodes are left out: the controller notices those that do not answer.
+        """
         daemons = [self.daemons[kind.name] for kind in KINDS if not kind.is_node and kind.name in self.daemons]
         stopped = {daemon.pid: daemon.name for daemon in daemons if daemon.pid and processes.is_stopped(daemon.pid)}
         now = time.monotonic()

@@ -154,7 +154,7 @@ class Ports:
     several: bool = False
 
     def choose(self, wanted: int | None) -> Block:
-        """Return the block. `wanted` is the requested first port, or None. Raises WrongUse."""
+        """Return the block of ports for the nodes. `wanted` is the first port that the user requests, or None. Raises WrongUse."""
         ports = min(self.nodes + 1, MOST_PORTS)
         if self.several and ports <= self.nodes:
             raise WrongUse(
@@ -204,7 +204,7 @@ class Ports:
         return block
 
     def _find(self, ports: int) -> Block:
-        """Return the earlier block, or the first free one. When none of `ports` ports is free, a smaller one on more addresses."""
+        """Return the earlier block, or else the first free one: of `ports` ports, or of fewer, which are used on more addresses."""
         sizes = [ports]
         while not self.several and sizes[-1] // 2 >= FEWEST_PORTS:
             sizes.append(sizes[-1] // 2 + 1)

@@ -70,9 +70,9 @@ def compare(
 ) -> Comparison:
     """Compare the journal with the resource manager, by the jobs' names.
 
-    `journalled`: the id of each submitted job by index; `indices`: index by name, of the whole plan. The completion log is
-    read before the queue (`ended_before`: what is in it and active all the same had ended once) and after it (`ended_after`:
-    whoever left the queue is in it). `played`: virtual second at which a job's program recorded that it was done, by index.
+    `journalled`: the id of each submitted job, by index. `indices`: the index of each job of the plan, by name. The completion log
+    is read before and after the queue: a job of `ended_before` that is active in the queue had ended and runs again; `ended_after`
+    has all jobs that have left the queue. `played`: the virtual second at which a job's program recorded its end, by index.
     """
     over = {indices[job.name] for job in ended_before if job.name in indices and job.ended_for_good}
     known: dict[int, int] = {indices[job.name]: job.job_id for job in ended_after if job.name in indices}
@@ -218,7 +218,7 @@ class Recovery:
         return any(restart["real"] > submitted_at for restart in self._all.history.restarts)
 
     def _account_for(self, unrecorded: Sequence[int], lost: Sequence[int]) -> None:
-        """Find out how jobs without a line in the completion log ended, and keep what the manager says of them."""
+        """Determine the final states of jobs without a line in the completion log, and save the manager's details of these jobs."""
         states = {**dict.fromkeys(unrecorded, UNRECORDED), **dict.fromkeys(lost, LOST)}
         states.update((index, state) for index, state in self.unrecorded.items() if index in states)
         new = {self._all.history.job_ids[index]: index for index in states if index not in self.unrecorded}
@@ -247,7 +247,7 @@ class Recovery:
             self.unsettle()
 
     def _close_partitions(self) -> None:
-        """Let no job start. The journal is written first, so that a replay that goes on with the run opens them again."""
+        """Close the partitions, so that no job starts. The journal has it first: a replay that goes on with the run opens them."""
         submitter = self._all
         if not submitter.history.closed:
             partitions = submitter.retry_until_answered(submitter.manager.open_partitions)
@@ -267,7 +267,7 @@ class Recovery:
                 submitter.manager.set_dependency(job_id, submitter.dependency(row))
 
     def open_partitions(self) -> None:
-        """Let jobs start again, if they may not. Raises ResourceManagerError."""
+        """Open the partitions again, if the replay has closed them. Raises ResourceManagerError."""
         submitter = self._all
         if submitter.history.closed:
             submitter.manager.set_partitions(submitter.history.closed, are_open=True)

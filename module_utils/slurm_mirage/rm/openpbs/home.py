@@ -97,7 +97,7 @@ class Homes:
         for name in ("holidays", "dedicated", "resource_group"):
             shipped = prefix / "etc" / f"pbs_{name}"
             content = shipped.read_text() if shipped.exists() else ""
-            # Holidays of past years, with a default of prime time on weekdays: all time is prime time here.
+            # The shipped file has holidays of past years and prime time on weekdays. With an empty one all time is prime time.
             text = "" if name == "holidays" else content
             self.files[home / "sched_priv" / ("dedicated_time" if name == "dedicated" else name)] = text, 0o644
 
