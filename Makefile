@@ -181,6 +181,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh roles/openpbs/files/build.sh molecule/source/fetch_source.sh
+	find files tests benchmarks -name '*.[ch]' -type f -exec $(BIN)/clang-format --dry-run --Werror {} +
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint
 	$(MAKE) -s -C files/dmr lint

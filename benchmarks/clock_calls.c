@@ -1,6 +1,6 @@
 /*
- * Measures the duration of calls for benchmarks/clock_calls.py. Prints one line, NAME NS, for each function. Each value is the minimum of
- * many short rounds, some of which are undisturbed even on a busy machine.
+ * Measures the duration of calls for benchmarks/clock_calls.py. Prints one line, NAME NS, for each function. Each value is the
+ * minimum of many short rounds, some of which are undisturbed even on a busy machine.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -23,17 +23,17 @@ static double now(void)
     return time.tv_sec * 1e9 + time.tv_nsec;
 }
 
-#define MEASURE(name, call)                                                                                                    \
-    do {                                                                                                                       \
-        double lowest = 1e9;                                                                                                   \
-        for (int round = 0; round < ROUNDS; round++) {                                                                         \
-            double before = now();                                                                                             \
-            for (int i = 0; i < CALLS; i++)                                                                                    \
-                call;                                                                                                          \
-            double took = (now() - before) / CALLS;                                                                            \
-            lowest = took < lowest ? took : lowest;                                                                            \
-        }                                                                                                                      \
-        printf(name " %.2f\n", lowest);                                                                                        \
+#define MEASURE(name, call)                            \
+    do {                                               \
+        double lowest = 1e9;                           \
+        for (int round = 0; round < ROUNDS; round++) { \
+            double before = now();                     \
+            for (int i = 0; i < CALLS; i++)            \
+                call;                                  \
+            double took = (now() - before) / CALLS;    \
+            lowest = took < lowest ? took : lowest;    \
+        }                                              \
+        printf(name " %.2f\n", lowest);                \
     } while (0)
 
 int main(void)

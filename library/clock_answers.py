@@ -66,47 +66,10 @@ port:
   sample: 17000
 """
 
-import os
-import pwd
-import subprocess
 from pathlib import Path
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base import processes
-
-PROGRAM = "slurm_mirage.programs.clock_answers"
-STOP_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
-
-
-def stop(directory: Path) -> None:
-    """Stop the instance's server, if it runs."""
-    running = processes.of_instance(str(directory)) if (directory / "run").is_dir() else {}
-    processes.end({pid: began for pid, began in running.items() if PROGRAM in processes.command_line(pid)}, STOP_TIMEOUT)
-
-
-def start(directory: Path, parameters: dict[str, Any]) -> int:
-    """Restart the server with the module's parameters; returns its port. Raises RuntimeError when it does not start."""
-    stop(directory)
-    account = pwd.getpwnam(parameters["user"])
-    ids: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-    server = subprocess.Popen(
-        [parameters["python"], "-m", PROGRAM, *(str(parameters[name]) for name in ("address", "port", "ports", "seconds"))],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        cwd="/",
-        env=processes.python_environment(directory),
-        text=True,
-        **ids,
-    )
-    assert server.stdout is not None
-    line = server.stdout.readline()
-    if line.strip().isdecimal():
-        return int(line)
-    output = (line + server.stdout.read()).strip().splitlines() or [f"exit {server.wait()}"]
-    raise RuntimeError(f"the clock server does not start: {output[-1]}")
+from ansible.module_utils.slurm_mirage.instance.clock_server import start, stop
 
 
 def main() -> None:

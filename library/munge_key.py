@@ -42,31 +42,12 @@ RETURN = "{}"
 
 import base64
 import binascii
-import pwd
-import stat
-from contextlib import suppress
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
+from ansible.module_utils.slurm_mirage.base.files import is_as_wanted, owner_of, write_atomically
 
 SECRET = 0o600
-
-
-def owner_of(user: str) -> tuple[int, int] | None:
-    """Return (uid, gid) of the account `user`; None when it does not exist."""
-    with suppress(KeyError):
-        account = pwd.getpwnam(user)
-        return account.pw_uid, account.pw_gid
-    return None
-
-
-def is_as_wanted(path: Path, key: bytes, owner: tuple[int, int] | None) -> bool:
-    """Return whether the file contains `key`, belongs to `owner` (uid, gid) and is readable only by the owner."""
-    if differs(path, key):
-        return False
-    status = path.stat()
-    return stat.S_IMODE(status.st_mode) == SECRET and (status.st_uid, status.st_gid) == owner
 
 
 def main() -> None:
@@ -84,7 +65,7 @@ def main() -> None:
         key = base64.b64decode(module.params["key"], validate=True)
     except binascii.Error:
         module.fail_json(msg="key: is not base64")
-    changed = not is_as_wanted(path, key, owner)
+    changed = owner is None or not is_as_wanted(path, key, SECRET, owner)
     if changed and not module.check_mode:
         if owner is None:
             module.fail_json(msg=f"user: there is no account {module.params['user']}")

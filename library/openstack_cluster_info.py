@@ -129,15 +129,12 @@ preview:
 """
 
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.cloud import plan as cloud_plan
-from ansible.module_utils.slurm_mirage.cloud.guests import guests
-from ansible.module_utils.slurm_mirage.cloud.project import Cluster, Wanted, fault_of
+from ansible.module_utils.slurm_mirage.cloud.description import describe
 
 try:
     import openstack
@@ -180,35 +177,6 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def server_entry(server: Any, port: str) -> dict[str, Any]:
-    """Return the entry of a server in the returned list `servers`."""
-    fault = fault_of(server) if server.status == "ERROR" else ""
-    has_run = bool(server.launched_at)
-    return {"id": server.id, "name": server.name, "status": server.status, "fault": fault, "has_run": has_run, "port": port}
-
-
-def gather(cloud: str, name: str, wanted: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the module's result for the cluster `name`; with `wanted`, check it. Raises WrongUse."""
-    cluster = Cluster(connect(cloud), name)
-    ports = cluster.ports()
-    result: dict[str, Any] = {
-        "servers": [server_entry(server, ports.get(server.id, "")) for server in cluster.servers],
-        "found": {kind: item.name if kind == "key_pair" else item.id for kind, item in cluster.found.items() if item is not None},
-        "network": cluster.found["network"].id if cluster.found["network"] else "",
-        "external_network": "",
-        "names": cluster.names,
-    }
-    if wanted is None:
-        return {**result, "guests": guests(cluster)}
-    plan = Wanted(cluster, wanted)
-    plan.check_existing()
-    quotas = plan.quotas()
-    plan.check_quotas(quotas)
-    result["plan"] = plan.servers()
-    result["preview"] = cloud_plan.preview(name, list(plan.flavors().values()), plan.missing(), quotas)
-    return {**result, "network": plan.network or result["network"], "external_network": plan.external_network}
-
-
 def main() -> None:
     """Entry point of the module."""
     module = AnsibleModule(
@@ -237,7 +205,7 @@ def main() -> None:
     if openstack is None:
         module.fail_json(msg=missing_required_lib("openstacksdk"))
     try:
-        result = gather(module.params["cloud"], module.params["cluster"], module.params["wanted"])
+        result = describe(connect(module.params["cloud"]), module.params["cluster"], module.params["wanted"])
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     except (errors.SDKException, refused.ClientException) as error:

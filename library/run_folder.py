@@ -33,6 +33,9 @@ options:
   settings:
     description: Content of C(run.json). If omitted, the file is not written.
     type: json
+  rm:
+    description: Resource manager of the run. With it, C(run.json) also has what this resource manager needs.
+    type: str
   folders:
     description: Further folders of the instance's directory to remove with O(state=absent).
     type: list
@@ -62,89 +65,9 @@ RETURN = r"""
 {}
 """
 
-import hashlib
-import os
-import pwd
-from pathlib import Path
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base import user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-
-PLAN, SETTINGS = "plan.csv", "run.json"
-LARGEST = 4 << 30  # bytes of a plan
-BLOCK = 1 << 20
-
-
-def digest_of(folder: user_folders.Folder, name: str) -> str | None:
-    """SHA-256 of a file; None if there is none. Raises WrongUse."""
-    try:
-        descriptor = folder.open(name)
-    except FileNotFoundError:
-        return None
-    digest, left = hashlib.sha256(), LARGEST
-    with os.fdopen(descriptor, "rb") as stream:
-        while left > 0 and (block := stream.read(BLOCK)):
-            digest.update(block)
-            left -= len(block)
-    return digest.hexdigest()
-
-
-def owner_of(user: str) -> tuple[int, int] | None:
-    """User and group id of an account; None if this process does not run as root. Raises WrongUse."""
-    try:
-        account = pwd.getpwnam(user)
-    except KeyError as error:
-        raise WrongUse(f"user: there is no account {user}") from error
-    return (account.pw_uid, account.pw_gid) if os.geteuid() == 0 else None
-
-
-def write(folder: user_folders.Folder, parameters: dict[str, Any], check_mode: bool) -> bool:
-    """Write the plan and the settings into the run's folder; returns whether they differed. Raises WrongUse."""
-    changed = False
-    if parameters["plan"] is not None:
-        earlier = digest_of(folder, PLAN)
-        if earlier not in (None, parameters["plan_sha256"]):
-            raise WrongUse(
-                f"{folder.path} on the head belongs to a run with other inputs; remove the folder, or choose another RUN",
-                parameter="run",
-                value=parameters["run"],
-            )
-        if earlier is None:
-            changed = True
-            if not check_mode:
-                folder.write_atomically(PLAN, Path(parameters["plan"]).read_bytes())
-    if parameters["settings"] is not None:
-        content = f"{parameters['settings'].rstrip()}\n".encode()
-        if not folder.is_file(SETTINGS) or folder.read_bytes(SETTINGS, user_folders.SMALL) != content:
-            changed = True
-            if not check_mode:
-                folder.write_atomically(SETTINGS, content)
-    return changed
-
-
-def ensure_present(parameters: dict[str, Any], check_mode: bool) -> bool:
-    """Create the folder with its files; returns whether anything changed. Raises WrongUse."""
-    directory, relative = Path(parameters["instance"]), f"runs/{parameters['run']}"
-    if check_mode and user_folders.status(directory, relative) is None:
-        return True
-    changed = not check_mode and user_folders.make_folder(directory, relative, 0o755, owner_of(parameters["user"]))
-    with user_folders.open_folder(directory, relative) as folder:
-        return write(folder, parameters, check_mode) or changed
-
-
-def ensure_absent(parameters: dict[str, Any], check_mode: bool) -> bool:
-    """Remove the folder and the further ones; returns whether one was there. Raises WrongUse."""
-    directory = Path(parameters["instance"])
-    if not directory.is_dir():
-        return False
-    paths = [f"runs/{parameters['run']}", *parameters["folders"]]
-    found = [path for path in paths if user_folders.status(directory, path) is not None]
-    if not check_mode:
-        for path in found:
-            user_folders.remove(directory, path)
-    return bool(found)
+from ansible.module_utils.slurm_mirage.instance import run_folder
 
 
 def main() -> None:
@@ -157,6 +80,7 @@ def main() -> None:
             "plan": {"type": "path"},
             "plan_sha256": {"type": "str"},
             "settings": {"type": "json"},
+            "rm": {"type": "str"},
             "folders": {"type": "list", "elements": "str", "default": []},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
@@ -164,7 +88,7 @@ def main() -> None:
         required_by={"plan": ["plan_sha256"]},
         supports_check_mode=True,
     )
-    ensure = ensure_present if module.params["state"] == "present" else ensure_absent
+    ensure = run_folder.ensure_present if module.params["state"] == "present" else run_folder.ensure_absent
     try:
         module.exit_json(changed=ensure(module.params, module.check_mode))
     except WrongUse as error:

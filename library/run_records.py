@@ -21,7 +21,9 @@ options:
     type: str
     required: true
   files:
-    description: Paths of the records, relative to O(instance). Those that do not exist are left out.
+    description:
+      - Paths of the records, relative to O(instance). Those that do not exist are left out.
+      - On the head, those of the resource manager are added.
     type: list
     elements: str
     required: true
@@ -56,7 +58,7 @@ EXAMPLES = r"""
   run_records:
     instance: /var/lib/slurm-mirage/mirage
     run: kth
-    files: [runs/kth/journal.jsonl, log/jobcomp.log]
+    files: [runs/kth/journal.jsonl]
     host: head1
     dest: /var/lib/slurm-mirage/mirage/transfer/kth.tar.gz
 """
@@ -73,23 +75,10 @@ span:
   type: dict
 """
 
-from pathlib import Path
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.collection import archive
+from ansible.module_utils.slurm_mirage.collection.archive import pack
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
-
-
-def pack(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Write the archive; returns the module's result. Raises WrongUse, ResourceManagerError and OSError."""
-    instance, run, host, span = Path(parameters["instance"]), parameters["run"], parameters["host"], parameters["span"]
-    if span is None:
-        made, span = archive.of_head(instance, run, parameters["bin"], host, parameters["accounting"])
-    else:
-        made = archive.of_other_host(instance, host, span)
-    return {"names": archive.write(Path(parameters["dest"]), instance, parameters["files"], made), "span": span}
 
 
 def main() -> None:

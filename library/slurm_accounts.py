@@ -77,24 +77,12 @@ commands:
 """
 
 from pathlib import Path
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.jobs.plan import read_plan
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
 from ansible.module_utils.slurm_mirage.rm.slurm.account_commands import AccountCommands
-from ansible.module_utils.slurm_mirage.rm.slurm.accounting import Wanted, account_of, qos_of, shares_of
-
-
-def wanted_of(parameters: dict[str, Any]) -> Wanted:
-    """The accounts, shares and QOS that the module's parameters ask for. Raises WrongUse."""
-    plan = Path(parameters["plan"]) if parameters["plan"] else None
-    accounts = sorted({row.account for row in read_plan(plan)} if plan else ())
-    accounts += map(account_of, parameters["users"])
-    source = "CONFIG"  # named in messages
-    shares, qos = shares_of(parameters["shares"], source), qos_of(parameters["qos"], source)
-    return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos)
+from ansible.module_utils.slurm_mirage.rm.slurm.accounting import wanted_of
 
 
 def main() -> None:

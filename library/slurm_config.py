@@ -196,128 +196,10 @@ nodes:
       type: str
 """
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
-from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
-from ansible.module_utils.slurm_mirage.instance.placement import Block, place, place_on_hosts, placed_in
-from ansible.module_utils.slurm_mirage.rm.slurm import front_end, release_change
-from ansible.module_utils.slurm_mirage.rm.slurm.clock_settings import follow, on_event_clock
-from ansible.module_utils.slurm_mirage.rm.slurm.conf import HEADER, Nodes, merge, read_by_nodes, render, render_settings, slim_files
-from ansible.module_utils.slurm_mirage.rm.slurm.filler_settings import with_fillers
-from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, NodeClass, check_partitions, node_classes
-from ansible.module_utils.slurm_mirage.rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
-from ansible.module_utils.slurm_mirage.rm.slurm.resizing_settings import permit_expansion
-from ansible.module_utils.slurm_mirage.rm.slurm.setting_names import (
-    NODE_WORDS_SINCE,
-    PARTITION_WORDS_SINCE,
-    files_beside,
-    known,
-    translated,
-)
-
-
-def digest(*parts: str) -> str:
-    """Return a short digest of texts."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-def wanted_files(
-    directory: Path, parameters: dict[str, Any], classes: Sequence[NodeClass], nodes: Sequence[Nodes], here: Sequence[Nodes]
-) -> dict[Path, str]:
-    """Return the content of every file to be written, by path. `here` are the `nodes` of this host."""
-    types = gres_types(node_class.extra for node_class in classes)
-    settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
-    if parameters["malleable"]:
-        settings = permit_expansion(settings, parameters["version"])
-    if parameters["event_clock"]:
-        settings = on_event_clock(settings)
-    settings = translated(settings, parameters["version"])
-    common = directory / "etc/common.conf"
-    lines = front_end.lines(nodes, classes) if parameters["front_ends"] else nodes
-    built_for = release_change.line(parameters["version"])
-    partitions = [known(partition, PARTITION_WORDS_SINCE, parameters["version"]) for partition in parameters["partitions"]]
-    files = {directory / "etc/slurm.conf": render(settings, lines, partitions, built_for)}
-    # Every daemon reads its other files from the folder of its slurm.conf (common/read_config.c, get_extra_conf_path).
-    folder = directory / ("etc" if parameters["wide_steps"] else "etc/nodes")
-    for name, text in files_beside(parameters["version"]).items():
-        files |= dict.fromkeys((directory / "etc" / name, folder / name), HEADER + text)
-    if types:
-        lines = (gres_lines(node_class.names, node_class.extra, directory / "etc") for node_class in classes)
-        files[folder / "gres.conf"] = HEADER + "".join(lines)
-    if parameters["wide_steps"]:
-        return files
-    files[common] = HEADER + render_settings(settings)
-    files |= {directory / "etc/nodes" / name: text for name, text in slim_files(here, str(common))}
-    return files
-
-
-def node_digest(directory: Path, wanted: dict[Path, str], nodes: Nodes) -> str:
-    """Return the digest of what each slurmd of `nodes` uses of its file: the whole file or the settings and its own line, without
-    the scheduler's settings and the partitions.
-
-    The digest does not depend on the number of the first node, so that a change of neighbouring nodes does not change it.
-    """
-    common = wanted.get(directory / "etc/common.conf")
-    if common is None:
-        return digest(read_by_nodes(wanted[directory / "etc/slurm.conf"]))
-    return digest(read_by_nodes(common), replace(nodes, first=0, count=1, port=nodes.port - nodes.first).line())
-
-
-def farm_entry(directory: Path, parameters: dict[str, Any], wanted: dict[Path, str], nodes: Nodes) -> dict[str, Any]:
-    """Return the entry for `nodes` in the returned list `nodes`."""
-    has_hostname = nodes.address == parameters["address"] and not parameters["hosts"]
-    return {
-        "prefix": nodes.prefix,
-        "first": nodes.first,
-        "count": nodes.count,
-        "hostname": parameters["hostname"] if has_hostname else nodes.address,
-        "digest": node_digest(directory, wanted, nodes),
-    }
-
-
-def placed(parameters: dict[str, Any], classes: Sequence[NodeClass], before: str) -> tuple[list[Nodes], list[Nodes]]:
-    """Return all nodes with their places, and those of this host. `before` is the text of its existing slurm.conf."""
-    block = Block(*(parameters[name] for name in ("address", "port", "ports")))
-    if not parameters["hosts"]:
-        nodes = place(classes, block, [*placed_in(before), *front_end.placed_in(before)])
-        return nodes, nodes
-    nodes = place_on_hosts(classes, parameters["hosts"], block, placed_in(parameters["known"]))
-    return nodes, [item for item in nodes if item.address == parameters["address"]]
-
-
-def device_files(directory: Path, classes: Sequence[NodeClass]) -> list[Path]:
-    """Return the paths of the device files of GPUs: as many as the node with the most GPUs has."""
-    most = max(gpus(gres_of(node_class.extra)) for node_class in classes)
-    return [directory / f"etc/{GPU}{number}" for number in range(most)]
-
-
-def update(directory: Path, wanted: dict[Path, str], devices: Sequence[Path], write: bool) -> list[Path]:
-    """Write the files that differ, create missing device files and delete surplus files, if `write` is true.
-
-    Returns the paths of all these files. Raises WrongUse when there are any and a replay runs.
-    """
-    outdated = [path for path, text in wanted.items() if differs(path, text)]
-    missing = [path for path in devices if not path.is_symlink()]
-    etc = directory / "etc"
-    own = [etc / "common.conf", etc / "gres.conf", etc / "cgroup.conf", *(etc / "nodes").glob("*.conf"), *etc.glob(f"{GPU}[0-9]*")]
-    surplus = [path for path in own if path not in wanted and path not in devices and path.exists()]
-    if outdated or missing or surplus:
-        refuse_during_run(directory)
-    if write:
-        for path in missing:
-            path.symlink_to("/dev/null")
-        for path in outdated:
-            write_atomically(path, wanted[path])
-        for path in surplus:
-            path.unlink()
-    return outdated + missing + surplus
+from ansible.module_utils.slurm_mirage.instance.slurm_configuration import configure
+from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS
 
 
 def main() -> None:
@@ -345,33 +227,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    directory = Path(module.params["directory"])
     try:
-        slurm_conf = directory / "etc/slurm.conf"
-        before = slurm_conf.read_text() if slurm_conf.exists() else ""
-        classes = [
-            replace(some, extra=tuple(known(dict(some.extra), NODE_WORDS_SINCE, module.params["version"]).items()))
-            for some in node_classes(module.params["nodes"])
-        ]
-        check_partitions(module.params["partitions"], classes)
-        if module.params["filler"]:
-            module.params["settings"], module.params["partitions"] = with_fillers(
-                module.params["settings"], module.params["partitions"], module.params["filler_grace"], module.params["version"]
-            )
-        front_ends = front_end.classes(module.params["front_ends"])
-        module.params["wide_steps"] |= bool(front_ends)
-        nodes, here = placed(module.params, front_ends or classes, before)
-        wanted = wanted_files(directory, module.params, classes, nodes, here)
-        touched = update(directory, wanted, device_files(directory, classes), not module.check_mode)
+        result = configure(module.params, not module.check_mode)
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
-    module.exit_json(
-        changed=bool(touched),
-        files=[str(path) for path in touched[:10]],
-        diff={"before": before, "after": wanted[slurm_conf], "before_header": "slurm.conf", "after_header": "slurm.conf"},
-        slurmctld_digest=digest(wanted[slurm_conf]),
-        nodes=[farm_entry(directory, module.params, wanted, item) for item in here],
-    )
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

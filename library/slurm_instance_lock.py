@@ -63,31 +63,9 @@ busy:
   type: bool
 """
 
-from pathlib import Path
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.instance import instance_lock
-
-
-def apply(params: dict[str, Any], check_mode: bool) -> bool:
-    """Bring the lock into the wanted state; returns whether a lock was removed. Raises WrongUse."""
-    directory = Path(params["directory"])
-    if params["state"] == "absent":
-        return instance_lock.exists(directory) if check_mode else instance_lock.remove(directory)
-    if check_mode:
-        return False
-    callers = instance_lock.Callers.of_this_process()
-    if params["holder"]:
-        holder = instance_lock.holder_of(params["holder"])
-    else:
-        holder = instance_lock.Holder.of_caller(params["run"], callers)
-    if params["state"] == "released":
-        instance_lock.release(directory, holder)
-    else:
-        instance_lock.take(directory, holder, params["run"], anchors=callers.anchors)
-    return False
 
 
 def main() -> None:
@@ -103,7 +81,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        changed = apply(module.params, module.check_mode)
+        changed = instance_lock.apply(module.params, module.check_mode)
     except WrongUse as error:
         module.fail_json(msg=error.module_message(), busy=isinstance(error, instance_lock.Busy))
     except OSError as error:

@@ -92,42 +92,12 @@ resumed:
 """
 
 from pathlib import Path
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.base.hostlist import compress
-from ansible.module_utils.slurm_mirage.instance.instance import commands_of
-from ansible.module_utils.slurm_mirage.instance.node_removal import all_stay, leave, stay, wanted_hardware
+from ansible.module_utils.slurm_mirage.instance.node_removal import ensure
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
-from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, node_classes
-from ansible.module_utils.slurm_mirage.rm.slurm.node_commands import NodeCommands, controller_runs
-
-QUERY_TIMEOUT = 20.0  # seconds; without munged, each query takes as long
-
-
-def ensure(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
-    """What the module returns."""
-    wanted = wanted_hardware(node_classes(parameters["nodes"] or []))
-    if not controller_runs(directory):
-        return {"changed": False, "leaving": "", "resumed": ""}
-    slurm = NodeCommands.of_instance(directory, parameters["bin"] or commands_of(directory), QUERY_TIMEOUT)
-    try:
-        if parameters["state"] == "staying":
-            resumed = stay(slurm, write)
-            return {"changed": bool(resumed), "leaving": "", "resumed": compress(resumed)}
-        change = leave(slurm, directory, wanted, write, parameters["addresses"])
-    except ResourceManagerError:
-        # After a failed change, the cause of the failure is reported; a later call resumes the nodes.
-        slurm_conf = (directory / "etc/slurm.conf").read_text()
-        if parameters["state"] == "leaving" and not all_stay(slurm_conf, wanted, parameters["addresses"]):
-            raise
-        return {"changed": False, "leaving": "", "resumed": ""}
-    return {
-        "changed": bool(change.drain or change.resume),
-        "leaving": compress(change.going),
-        "resumed": compress(change.resume),
-    }
+from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS
 
 
 def main() -> None:

@@ -74,28 +74,10 @@ known:
   type: str
 """
 
-from pathlib import Path
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.instance.placement import nodes_of_hosts, placed_in
-from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, node_classes
-
-
-def known_in(directory: Path) -> str:
-    """Return the NodeName lines of the instance's slurm.conf; empty when the file does not exist."""
-    slurm_conf = directory / "etc/slurm.conf"
-    lines = slurm_conf.read_text().splitlines() if slurm_conf.exists() else []
-    return "".join(f"{line}\n" for line in lines if line.startswith("NodeName="))
-
-
-def shares(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the module's result. Raises WrongUse."""
-    if not parameters["hosts"]:
-        raise WrongUse("group compute is empty; it may hold the hosts that run the emulated nodes", parameter="inventory")
-    known = known_in(Path(parameters["directory"]))
-    return {"counts": nodes_of_hosts(node_classes(parameters["nodes"]), parameters["hosts"], placed_in(known)), "known": known}
+from ansible.module_utils.slurm_mirage.instance.placement import shares
+from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS
 
 
 def main() -> None:

@@ -86,37 +86,10 @@ release:
   type: str
 """
 
-from pathlib import Path
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.rm.slurm import database, front_end, release_change, resizing_settings
-from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, node_classes
-
-
-def check(parameters: dict[str, Any]) -> str:
-    """Run all checks and return the release. Raises WrongUse."""
-    directory, count = Path(parameters["directory"]), parameters["front_ends"]
-    slurm_conf = directory / "etc/slurm.conf"
-    before = slurm_conf.read_text() if slurm_conf.exists() else ""
-    commands = Path(parameters["bin"])
-    is_installed = front_end.has_commands(commands)
-    release = str(parameters["version"])
-    if not release and is_installed:
-        release = front_end.release_of(commands)
-    if parameters["accounting"]:
-        database.check_release(release)
-    if parameters["malleable"]:
-        resizing_settings.check(release, parameters["accounting"], count)
-    release_change.check(before, release, directory.name)
-    front_end.check_change(before, count, directory.name)
-    if count:
-        front_end.check_nodes(node_classes(parameters["nodes"]))
-        front_end.check_release(release, count)
-        if is_installed:
-            front_end.check_build(commands, release, count)
-    return release
+from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS
+from ansible.module_utils.slurm_mirage.rm.slurm.release_checks import check
 
 
 def main() -> None:

@@ -78,74 +78,11 @@ progress:
     real: 1700000000.5
 """
 
-import time
 from pathlib import Path
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base import user_folders
-from ansible.module_utils.slurm_mirage.base.disk import no_space
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.base.run_files import PROGRESS
-from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
-from ansible.module_utils.slurm_mirage.farm.daemons import CONTROLLERS, PREREQUISITES
-from ansible.module_utils.slurm_mirage.farm.events import full_folders, read_events
-from ansible.module_utils.slurm_mirage.farm.farm import failure_of, read_state
-
-ENDED = ("finished", "failed", "stopped")
-NEEDED = (*PREREQUISITES, *CONTROLLERS)
-SIGN_WITHIN = 5.0  # seconds before the last progress of a replay in which its disk may have become full
-FAILING_FOR = 10.0  # seconds for which a daemon has to fail before the wait ends
-
-
-def state_of(directory: Path, run: str) -> dict[str, Any]:
-    """The module's result: whether the replay runs, and its progress. Raises WrongUse."""
-    running = lock_holder(directory, run) is not None
-    progress = user_folders.read_json(directory, f"runs/{run}/progress.json", PROGRESS) or {}
-    failure = ""
-    if progress and not running and progress.get("phase") != "finished":
-        if progress.get("phase") not in ENDED:
-            progress["message"] = "the replay was killed; the same command goes on"
-        failure = lack_of_space(directory, progress.get("real")) or failure_of_daemons(directory)
-    return {"changed": False, "running": running, "failure": failure, "progress": progress}
-
-
-def lack_of_space(directory: Path, since: Any) -> str:
-    """Error message for a folder of the instance that is full, or was at the last sign of the replay, `since` (real seconds)."""
-    full = [str(path) for path in full_folders(directory).values()]
-    if isinstance(since, (int, float)):
-        full += [event["path"] for event in read_events(directory, since - SIGN_WITHIN) if event["event"] == "full"]
-    return no_space(full[0]) if full else ""
-
-
-def failure_of_daemons(directory: Path) -> str:
-    """Error message for a daemon that the replay needs and that does not start."""
-    state = read_state(directory)
-    return "" if state is None else failure_of(state, directory, NEEDED)
-
-
-def lack_of_state_space(directory: Path) -> str:
-    """Error message for a folder that is full and without which slurmctld accepts no job and starts none."""
-    full = [path for path in full_folders(directory).values() if path.name != "log"]
-    return no_space(full[0]) if full else ""
-
-
-def follow(directory: Path, run: str, wait: float) -> dict[str, Any]:
-    """Wait until the replay has ended or cannot go on, at most `wait` seconds; returns the module's result. Raises WrongUse."""
-    deadline = time.monotonic() + wait
-    well = time.monotonic()
-    while True:
-        result = state_of(directory, run)
-        if not result["running"]:
-            return result
-        failure, now = failure_of_daemons(directory) or lack_of_state_space(directory), time.monotonic()
-        if not failure:
-            well = now
-        elif now - well >= min(FAILING_FOR, wait):
-            return {**result, "failure": failure}
-        if now >= deadline:
-            return result
-        time.sleep(min(deadline - now, 0.2))
+from ansible.module_utils.slurm_mirage.instance.replay_control import follow
 
 
 def main() -> None:

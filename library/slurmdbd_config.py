@@ -65,54 +65,9 @@ files:
   elements: str
 """
 
-import pwd
-import stat
-from pathlib import Path
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
-from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
-from ansible.module_utils.slurm_mirage.rm.slurm.database import Database
-
-SECRET = 0o600  # slurmdbd accepts no other mode
-
-
-def is_as_wanted(path: Path, text: str, mode: int, owner: tuple[int, int] | None) -> bool:
-    """Return whether the file has the content `text`, the mode and, if it is given, the owner (uid, gid)."""
-    if differs(path, text):
-        return False
-    status = path.stat()
-    return stat.S_IMODE(status.st_mode) == mode and owner in (None, (status.st_uid, status.st_gid))
-
-
-def owner_of(user: str) -> tuple[int, int] | None:
-    """Return (uid, gid) of the account `user`; None when it does not exist, as in check mode before the instance was created."""
-    try:
-        account = pwd.getpwnam(user)
-    except KeyError:
-        return None
-    return account.pw_uid, account.pw_gid
-
-
-def ensure(parameters: dict[str, Any], write: bool) -> list[Path]:
-    """Write the files that differ, if `write` is true, and return them. Raises WrongUse while a replay runs."""
-    directory = Path(parameters["directory"])
-    owner = owner_of(parameters["user"])
-    database = Database(directory, *(parameters[name] for name in ("user", "address", "hostname", "port", "buffer")))
-    wanted = {
-        directory / "etc/mariadb.cnf": (database.mariadb_cnf(), 0o644, None),
-        directory / "etc/slurmdbd.conf": (database.slurmdbd_conf(parameters["speed"], parameters["version"]), SECRET, owner),
-    }
-    touched = [path for path, (text, mode, file_owner) in wanted.items() if not is_as_wanted(path, text, mode, file_owner)]
-    if touched:
-        refuse_during_run(directory)
-    if write:
-        for path in touched:
-            text, mode, file_owner = wanted[path]
-            write_atomically(path, text, mode, file_owner)
-    return touched
+from ansible.module_utils.slurm_mirage.instance.slurm_database import ensure
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 /*
- * The conjugate gradient method for Poisson's equation on a square grid of --rows rows and columns (five-point stencil, edges 0, right
- * side 1). The value of the result is the square of the residual's norm.
+ * The conjugate gradient method for Poisson's equation on a square grid of --rows rows and columns (five-point stencil, edges 0,
+ * right side 1). The value of the result is the square of the residual's norm.
  */
 #include "malleable.h"
 

@@ -155,7 +155,10 @@ static bool received(void)
     return false;
 }
 
-/* Sends a request. What cannot be sent over a kept connection has not arrived: the broker was restarted, and is connected again. */
+/*
+ * Sends a request. If that fails on a connection of an earlier request, the broker was restarted, and the request has not arrived:
+ * connects again and sends it once more.
+ */
 static bool delivered(const char *line)
 {
     bool kept = connection >= 0;

@@ -1,6 +1,6 @@
 /*
- * The Jacobi method for the heat equation at rest, on a square grid of --rows rows and columns: each value becomes the mean of its four
- * neighbours. The edge before the first row is 1, the other edges are 0. The value of the result is the sum of squares.
+ * The Jacobi method for the heat equation at rest, on a square grid of --rows rows and columns: each value becomes the mean of its
+ * four neighbours. The edge before the first row is 1, the other edges are 0. The value of the result is the sum of squares.
  */
 #include "malleable.h"
 

@@ -17,8 +17,9 @@
 
 enum { HEADER = 4096 };
 
-static const char usage[] = "usage: --rows N (%d or more) --iterations N [--minimum N] [--maximum N] [--factor N (2 or more)] [--preferred N] "
-                            "[--request ITERATION:NODES] [--asynchronous]\n";
+static const char usage[] =
+    "usage: --rows N (%d or more) --iterations N [--minimum N] [--maximum N] [--factor N (2 or more)] [--preferred N] "
+    "[--request ITERATION:NODES] [--asynchronous]\n";
 
 static double now(void)
 {
@@ -71,9 +72,15 @@ static bool requested(struct malleable *m, const char *text)
 static void options(struct malleable *m, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"rows", required_argument, NULL, 'r'},    {"iterations", required_argument, NULL, 'i'}, {"minimum", required_argument, NULL, 'm'},
-        {"maximum", required_argument, NULL, 'M'}, {"factor", required_argument, NULL, 'f'},     {"preferred", required_argument, NULL, 'p'},
-        {"request", required_argument, NULL, 'q'}, {"asynchronous", no_argument, NULL, 'a'},     {NULL, 0, NULL, 0},
+        {"rows", required_argument, NULL, 'r'},
+        {"iterations", required_argument, NULL, 'i'},
+        {"minimum", required_argument, NULL, 'm'},
+        {"maximum", required_argument, NULL, 'M'},
+        {"factor", required_argument, NULL, 'f'},
+        {"preferred", required_argument, NULL, 'p'},
+        {"request", required_argument, NULL, 'q'},
+        {"asynchronous", no_argument, NULL, 'a'},
+        {NULL, 0, NULL, 0},
     };
     long number[128] = {['m'] = 1, ['M'] = BLOCKS, ['f'] = 2};
     bool right = true;
@@ -98,7 +105,8 @@ static void options(struct malleable *m, int argc, char **argv)
     m->maximum = (int)number['M'];
     m->factor = (int)number['f'];
     m->preferred = (int)number['p'];
-    right = right && optind == argc && m->rows >= BLOCKS && m->iterations > 0 && m->minimum > 0 && m->minimum <= m->maximum && m->factor > 1;
+    right = right && optind == argc && m->rows >= BLOCKS && m->iterations > 0 && m->minimum > 0 && m->minimum <= m->maximum &&
+            m->factor > 1;
     if (m->maximum > BLOCKS)
         m->maximum = BLOCKS;
     if (right && m->processes <= BLOCKS)
@@ -227,7 +235,7 @@ double malleable_dot(const struct malleable *m, const double *a, const double *b
     return sum;
 }
 
-/* Tells the broker, once, for how long the computation stood still. dmr_run.py gives DMR_STILL_SINCE, without the broker's answers. */
+/* Tells the broker, once, how long the computation stood still. dmr_run.py gives DMR_STILL_SINCE, without the broker's answers. */
 static void tell_cost(struct malleable *m)
 {
     const char *since = getenv("DMR_STILL_SINCE");
@@ -262,8 +270,8 @@ static void hand_over(struct malleable *m, enum dmr_action action, int nodes, co
     if (action == DMR_SHRINK && dmr_nodes() == nodes)
         word = "lost"; /* the job has these nodes already */
     FILE *out = fopen(partial, "w");
-    if (!out || fprintf(out, "%s %d %s %.6f %.6f\n", word, nodes, list, still_since, dmr_checked()) < 0 ||
-        fclose(out) != 0 || rename(partial, path) != 0)
+    if (!out || fprintf(out, "%s %d %s %.6f %.6f\n", word, nodes, list, still_since, dmr_checked()) < 0 || fclose(out) != 0 ||
+        rename(partial, path) != 0)
         failed(m->name, path);
 }
 
@@ -289,7 +297,8 @@ bool malleable_continues(struct malleable *m)
     int nodes = 0, action = DMR_NONE;
     const char *list = "";
     if (m->rank == 0)
-        action = (m->asynchronous ? dmr_icheck_status : dmr_check_status)(m->minimum, m->maximum, m->factor, m->preferred, &nodes, &list);
+        action = (m->asynchronous ? dmr_icheck_status : dmr_check_status)(m->minimum, m->maximum, m->factor, m->preferred, &nodes,
+                                                                          &list);
     double answered = now();
     MPI_Bcast(&action, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (action == DMR_NONE)
@@ -306,7 +315,7 @@ static uint64_t hashed(uint64_t hash, const unsigned char *data, size_t size)
     return hash;
 }
 
-/* The same for every number of processes: each row is hashed with the numbers of its array and its place. */
+/* A hash of all arrays, the same for every number of processes: each row is hashed with the numbers of its array and of the row. */
 static uint64_t digest(const struct malleable *m)
 {
     uint64_t own = 0, all = 0;

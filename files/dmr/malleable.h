@@ -1,9 +1,9 @@
 /*
- * A malleable MPI program of iterations, for the applications here and as a pattern: rows of numbers are distributed over the processes,
- * and between two iterations the processes may be replaced by more or fewer. dmr_run.py starts both.
+ * A malleable MPI program of iterations, for the applications here and as a pattern: rows of numbers are distributed over the
+ * processes, and between two iterations the processes may be replaced by more or fewer. dmr_run.py starts both.
  *
- * The rows are divided into BLOCKS blocks, and a process has whole blocks. Sums are made of one partial sum for each block, in the order of
- * the blocks, so that they are the same for every number of processes, bit for bit.
+ * The rows are divided into BLOCKS blocks, and a process has whole blocks. Sums are made of one partial sum for each block, in the
+ * order of the blocks, so that they are the same for every number of processes, bit for bit.
  *
  * At a resize all processes write their rows into one file in memory (in the folder DMR_STATE), and the next ones read theirs.
  */
@@ -19,8 +19,8 @@ struct malleable {
     const char *name;
     int rank, processes;
     long iteration, iterations;
-    size_t rows;           /* of all processes */
-    size_t first, own;     /* rows of this process */
+    size_t rows;             /* of all processes */
+    size_t first, own;       /* rows of this process */
     double scalars[SCALARS]; /* the same on all processes; kept over a resize */
     /* not for the program */
     int minimum, maximum, factor, preferred;
@@ -39,14 +39,16 @@ struct malleable {
 };
 
 /*
- * Starts MPI and reads the options, for which see the usage in malleable.c. Wrong ones end the program (2). --request ITERATION:NODES, up
- * to REQUESTS times, with ascending iterations: from this iteration on the program asks for this number of nodes and no other.
+ * Starts MPI and reads the options, for which see the usage in malleable.c. Wrong ones end the program (2). --request
+ * ITERATION:NODES, up to REQUESTS times, with ascending iterations: from this iteration on the program asks for this number of
+ * nodes and no other.
  */
 void malleable_start(struct malleable *m, const char *name, int argc, char **argv);
 
 /*
- * This process's part of an array of m->rows rows of `width` numbers: zero, or as it was before the resize. ghosts: room for a row before
- * and after the part, see malleable_ghosts(). All processes make the same arrays in the same order, before the first iteration.
+ * This process's part of an array of m->rows rows of `width` numbers: zero, or as it was before the resize. ghosts: room for a row
+ * before and after the part, see malleable_ghosts(). All processes make the same arrays in the same order, before the first
+ * iteration.
  */
 double *malleable_array(struct malleable *m, size_t width, bool ghosts);
 
@@ -63,12 +65,13 @@ void malleable_ghosts(struct malleable *m, double *array, size_t width);
 double malleable_dot(const struct malleable *m, const double *a, const double *b, size_t width);
 
 /*
- * Before each iteration: true: do iteration m->iteration. false: all iterations are done, or other processes go on: call malleable_end().
- * Asks the broker before all but the first iteration of these processes, so that a resize is never followed by another without progress.
+ * Before each iteration: true: do iteration m->iteration. false: all iterations are done, or other processes go on: call
+ * malleable_end(). Asks the broker before all but the first iteration of these processes, so that a resize is never followed by
+ * another without progress.
  */
 bool malleable_continues(struct malleable *m);
 
-/* Prints the result, where all iterations are done: the number `value` and a digest of all arrays. Returns the program's exit code. */
+/* Prints the result, where all iterations are done: the number `value` and a digest of all arrays. Returns the exit code. */
 int malleable_end(struct malleable *m, double value);
 
 #endif

@@ -15,7 +15,7 @@ enum answer {
     ANSWER_EXPANDED,
     ANSWER_SHRINK,
     ANSWER_SHRUNK,
-    ANSWER_REFUSED, /* or aborted */
+    ANSWER_REFUSED, /* also: the broker has aborted the resize */
 };
 
 /* What was asked, and the state of the connection. */

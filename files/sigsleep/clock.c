@@ -72,8 +72,7 @@ static void map_event_clock(const char *path)
     long error = event_map(path, virtual_clock.real, virtual_clock.virtual);
 
     if (error)
-        wrong_use("page (FILE.page) of --clock", path,
-                  error == NOT_A_PAGE ? "not the page of a virtual clock" : error_text(error));
+        wrong_use("page (FILE.page) of --clock", path, error == NOT_A_PAGE ? "not the page of a virtual clock" : error_text(error));
     virtual_clock = (struct virtual_clock){0, 0, SECOND};
 }
 

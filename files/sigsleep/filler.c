@@ -112,8 +112,8 @@ static void note(const struct watch *watch, enum cause cause, int64_t to)
 }
 
 /*
- * Saves the progress at the virtual instant `to`, and records it. The state comes before the record, which it contains. If it cannot
- * be written, the work stays in the next stretch; work that is done is done without it.
+ * Saves the progress at the virtual instant `to`, and records it. The state comes before the record, which it contains. If it
+ * cannot be written, the work stays in the next stretch; work that is done is done without it.
  */
 static void keep(struct watch *watch, enum cause cause, int64_t to)
 {
@@ -165,8 +165,8 @@ static bool idle(struct watch *watch, int64_t time, bool until_asked)
 }
 
 /*
- * Pays for a save and saves. If there is nothing to save, it does neither, but lets the rest of a slot pass. Returns the cause, which
- * is REQUEST too if the request came meanwhile, or SIGNALLED.
+ * Pays for a save and saves. If there is nothing to save, it does neither, but lets the rest of a slot pass. Returns the cause,
+ * which is REQUEST too if the request came meanwhile, or SIGNALLED.
  */
 static enum cause save(struct watch *watch, enum cause cause)
 {

@@ -26,8 +26,8 @@ struct log {
 };
 
 /*
- * Checks and reads the filler's state, which `option` names, and repeats the record of its last save. Errors are wrong use. The number
- * of the job, its number in Slurm and its start are those of `record`.
+ * Checks and reads the filler's state, which `option` names, and repeats the record of its last save. Errors are wrong use. The
+ * number of the job, its number in Slurm and its start are those of `record`.
  */
 void describe_filler(const char *option, const struct filler *filler, struct log log);
 

@@ -7,8 +7,8 @@
 #include "waits.h"
 
 /*
- * Checks what a malleable job is: its words, its broker's socket, its nodes as submitted, and at the start (0: as submitted), and its
- * number in Slurm. `options`: the names of the options that gave the first three. Errors are wrong use.
+ * Checks and stores the description of a malleable job: its words, the socket of its broker, and its number of nodes as submitted
+ * and at the start (0: as submitted). `options`: the names of the options with the first three, for messages. Errors are wrong use.
  */
 void describe_malleable(const char *const options[3], const char *words, const char *socket, int64_t submitted, int64_t at_start);
 

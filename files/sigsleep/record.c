@@ -31,8 +31,7 @@ void note_suspension(int64_t suspend, int64_t resume, uint32_t flag)
         job->flags |= OVERFLOWED;
         return;
     }
-    record.periods[job->n_suspensions++] =
-        (struct suspend_period){virtual_instant(suspend), virtual_instant(resume)};
+    record.periods[job->n_suspensions++] = (struct suspend_period){virtual_instant(suspend), virtual_instant(resume)};
 }
 
 void note_size(int64_t calendar, uint32_t nodes, uint32_t kind)

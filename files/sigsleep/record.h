@@ -82,8 +82,8 @@ void note_size(int64_t calendar, uint32_t nodes, uint32_t kind);
 uint32_t crc32_of(const struct iovec *parts, size_t count);
 
 /*
- * Appends a record in parts to the log, which `option` names, with its checksum in *crc32, which lies in the parts. Prints why if it
- * cannot.
+ * Appends a record in parts to the log, which `option` names, with its checksum in *crc32, which lies in the parts. Prints why if
+ * it cannot.
  */
 bool append_parts(int log, const struct iovec *parts, size_t count, uint32_t *crc32, const char *option, const char *path);
 

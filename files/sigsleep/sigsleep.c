@@ -35,10 +35,12 @@
 
 #define VERSION "1.3.0"
 
+/* clang-format off */
 enum {
     ID, CORES, RUNTIME, LOG, PRIORITY, SUBMIT, CLOCK, MALLEABLE, BROKER, NODES,
     STATE, SAVE_COST, RESTORE_COST, INTERVAL, SLOT, SPEED, N_OPTIONS
 };
+/* clang-format on */
 
 static const char *const option_names[N_OPTIONS] = {
     "--id",     "--cores", "--runtime", "--log",       "--priority",     "--submit",   "--clock", "--malleable",
@@ -48,8 +50,7 @@ static const char *const option_names[N_OPTIONS] = {
 #define OF_ALL (OPTION(ID) | OPTION(CORES) | OPTION(RUNTIME) | OPTION(LOG))
 #define OF_JOBS (OPTION(PRIORITY) | OPTION(SUBMIT))
 #define OF_MALLEABLE_JOBS (OPTION(MALLEABLE) | OPTION(BROKER) | OPTION(NODES))
-#define OF_FILLERS \
-    (OPTION(STATE) | OPTION(SAVE_COST) | OPTION(RESTORE_COST) | OPTION(INTERVAL) | OPTION(SLOT) | OPTION(SPEED))
+#define OF_FILLERS (OPTION(STATE) | OPTION(SAVE_COST) | OPTION(RESTORE_COST) | OPTION(INTERVAL) | OPTION(SLOT) | OPTION(SPEED))
 
 static const char usage[] =
     "usage: sigsleep --id N --cores N --priority P --submit T --runtime S --log FILE [--clock FILE]\n"
@@ -243,8 +244,8 @@ static void describe_record(const char *const values[N_OPTIONS], char **environm
         return;
     if (environment_number(environment, "SLURM_JOB_ID", '\0') == 0)
         wrong_use(option_names[MALLEABLE], "", "only inside a job of Slurm: SLURM_JOB_ID is missing");
-    describe_malleable(&option_names[MALLEABLE], values[MALLEABLE], values[BROKER],
-                       whole_option(values, NODES, 1, UINT32_MAX), environment_number(environment, "SLURM_JOB_NUM_NODES", '\0'));
+    describe_malleable(&option_names[MALLEABLE], values[MALLEABLE], values[BROKER], whole_option(values, NODES, 1, UINT32_MAX),
+                       environment_number(environment, "SLURM_JOB_NUM_NODES", '\0'));
 }
 
 static struct filler filler_of(const char *const values[N_OPTIONS], char **environment)

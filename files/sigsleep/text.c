@@ -96,11 +96,18 @@ const char *error_text(long error)
         int number;
         const char *text;
     } known[] = {
-        {EACCES, "permission denied"},     {EDQUOT, "disk quota exceeded"}, {EFBIG, "file size limit reached"},
-        {EIO, "input/output error"},       {EISDIR, "is a directory"},      {ELOOP, "too many symbolic links"},
-        {ENAMETOOLONG, "name is too long"}, {ENOENT, "no such file or directory"},
-        {ENOSPC, "no space left on the disk"}, {ENOTDIR, "a part of the path is not a directory"},
-        {EPERM, "operation not permitted"}, {EROFS, "the file system is read-only"},
+        {EACCES, "permission denied"},
+        {EDQUOT, "disk quota exceeded"},
+        {EFBIG, "file size limit reached"},
+        {EIO, "input/output error"},
+        {EISDIR, "is a directory"},
+        {ELOOP, "too many symbolic links"},
+        {ENAMETOOLONG, "name is too long"},
+        {ENOENT, "no such file or directory"},
+        {ENOSPC, "no space left on the disk"},
+        {ENOTDIR, "a part of the path is not a directory"},
+        {EPERM, "operation not permitted"},
+        {EROFS, "the file system is read-only"},
     };
     static char other[] = "system error 000";
 

@@ -28,9 +28,9 @@ void take_requests(bool takes);
 int watch_signals(void);
 
 /*
- * Waits until `wanted` ns have passed without stops since the last look, or `socket` is readable, or SIGUSR1 comes to a job that
- * takes it, or a signal ends the job.
- * Returns that signal, or 0. Sets *passed in ns. Both lengths are of an instant's progress.
+ * Waits until `wanted` ns have passed since the last look at the clock, `socket` is readable, SIGUSR1 comes to a job that takes it,
+ * or a signal ends the job. Returns that signal, or 0. Sets *passed to the ns that have passed. Time in which the job was stopped
+ * counts in neither. Both are measured in `progress` of struct instant.
  */
 int pass_time(struct watch *watch, int64_t wanted, int socket, int64_t *passed);
 

@@ -7,7 +7,7 @@
 #include "kernel.h"
 #include "text.h"
 
-#define FORM                                                                                                       \
+#define FORM                                                                                                      \
     "must be MIN:MAX:FACTOR:PREFERRED [check=S] [inhibitor=S] [speedup=linear|amdahl:F|table:NODES=SPEEDUP,...] " \
     "[cost=CONSTANT:PER_PROCESS] [async]"
 
@@ -119,7 +119,7 @@ void read_words(const char *option, const char *text, struct words *words)
         wrong_use(option, text, "the preferred size is not within the minimum and the maximum");
 }
 
-/* Linear between two rows, constant before the first one and after the last one. */
+/* The speed-up on `nodes` nodes from the rows of a table: linear between two rows, constant before the first and after the last. */
 static int64_t speedup_of_rows(const char *rows, int64_t nodes)
 {
     int64_t left = 0, low = 0, right, high;

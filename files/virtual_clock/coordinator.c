@@ -3,17 +3,17 @@
  *
  *   clock_coordinator FILE [TRACEPOINTS]
  *
- * FILE is the clock file; FILE.page is the page that all processes of the instance share (page.h), FILE.history a list of instants on
- * both clocks, and FILE.driver a file that the driver of the clock locks. TRACEPOINTS are described in runnable.h; without them, or
- * if the kernel refuses BPF programs, the states of threads are read from /proc.
+ * FILE is the clock file; FILE.page is the page that all processes of the instance share (page.h), FILE.history a list of instants
+ * on both clocks, and FILE.driver a file that the driver of the clock locks. TRACEPOINTS are described in runnable.h; without them,
+ * or if the kernel refuses BPF programs, the states of threads are read from /proc.
  *
- * While a driver exists, time almost stands as long as a thread of the instance works (CRAWL), and jumps to the earliest deadline of a
- * wait when none does. Without a driver it runs as fast as real time. This process alone writes the clock. If it is killed, time
- * stops within LEASE of real time, and the next coordinator goes on from there.
+ * While a driver exists, time almost stands as long as a thread of the instance works (CRAWL), and jumps to the earliest deadline
+ * of a wait when none does. Without a driver it runs as fast as real time. This process alone writes the clock. If it is killed,
+ * time stops within LEASE of real time, and the next coordinator goes on from there.
  *
  * It runs as the instance's user and trusts nothing in the page but to belong to that user. It ignores SIGTERM, which
- * a service manager sends to all processes at a time: those that are about to end still need the clock. Exit codes: 0 ended by SIGINT,
- * 1 failed, 2 wrong use.
+ * a service manager sends to all processes at a time: those that are about to end still need the clock. Exit codes: 0 ended by
+ * SIGINT, 1 failed, 2 wrong use.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,24 +39,25 @@
 #define SECOND INT64_C(1000000000)
 #define MILLISECOND (SECOND / 1000)
 
-#define AT_REST SECOND                /* speed without a driver, in billionths */
-#define CRAWL (SECOND / 20)           /* speed while the instance works: a program that waits by reading the time still ends */
-#define LEASE (100 * MILLISECOND)     /* real time for which the clock goes on without this process */
+#define AT_REST SECOND                 /* speed without a driver, in billionths */
+#define CRAWL (SECOND / 20)            /* speed while the instance works: a program that waits by reading the time still ends */
+#define LEASE (100 * MILLISECOND)      /* real time for which the clock goes on without this process */
 #define LONGEST_WAIT (5 * MILLISECOND) /* real time between two looks at the deadlines of an instance that works */
-#define PATIENCE (100 * MILLISECOND)  /* real time that a waiter has to look itself: longer than LONGEST_LOOK */
+#define PATIENCE (100 * MILLISECOND)   /* real time that a waiter has to look itself: longer than LONGEST_LOOK */
 #define HISTORY_STEP (50 * MILLISECOND)
-#define VERIFY_AFTER SECOND           /* real time of work without a pause after which the count of threads is compared with /proc */
-#define NEVER_AFTER (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is none, as of "sleep infinity" */
+#define VERIFY_AFTER SECOND /* real time of work without a pause after which the count of threads is compared with /proc */
+#define NEVER_AFTER \
+    (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is none, as of "sleep infinity" */
 #define END_OF_TIME (INT64_MAX - 365 * INT64_C(86400) * SECOND) /* in the year 2261: no jump goes further */
-#define STOPPED_AFTER (20 * SECOND)   /* real time for which the clock waits for a stopped daemon */
+#define STOPPED_AFTER (20 * SECOND)                             /* real time for which the clock waits for a stopped daemon */
 /*
- * Real time of passes that tell waiters, of jumps that wake nobody up, and of long passes: so much, less a part of the time for which this
- * process waits, then a pause. Any waiter can cause them.
+ * Real time of steps that tell waiters, of jumps that wake nobody up, and of long steps: so much, less a part of the time for
+ * which this process waits, then a pause. Any waiter can cause them.
  */
 #define USELESS_AT_ONCE (10 * MILLISECOND)
 #define PART_OF_WAITS 8
 #define PAUSE (90 * MILLISECOND)
-#define LONG_PASS MILLISECOND
+#define LONG_STEP MILLISECOND
 #ifndef FORGET_AFTER
 #define FORGET_AFTER (60 * SECOND) /* real time after which the slot of a waiter that has ended is free */
 #endif
@@ -147,7 +148,8 @@ static struct {
 
 /*
  * Of each slot whose deadline was reached: its token, since when and when it was last seen so (real monotonic ns). `waited` is the
- * real time between, of which a halt of the whole machine is not a part: after one, a waiter's timer may be later than this process.
+ * real time between, of which a halt of the whole machine is not a part: after one, a waiter's timer may be later than this
+ * process.
  */
 static struct {
     uint64_t token;
@@ -156,7 +158,7 @@ static struct {
 } reached[SLOTS];
 
 static bool is_held;  /* time must not jump: a waiter has not looked at the clock yet, or a process holds it */
-static bool has_told; /* a waiter was told in this pass of the loop, and may have registered another deadline since */
+static bool has_told; /* a waiter was told in this step of the loop, and may have registered another deadline since */
 
 /* Whether a byte of a file is locked; *process is the one that has locked it, or -1 for a lock of an open file description. */
 static bool is_locked(int file, int byte, pid_t *process)
@@ -276,29 +278,15 @@ static int64_t serve_all(int64_t now, int64_t mono)
     is_held = false;
     has_told = false;
     for (int block = 0; block < BLOCKS; block++) {
-        if (!blocks[block].is_read || blocks[block].version != page->versions[block] || blocks[block].earliest <= now || has_reached[block])
+        if (!blocks[block].is_read || blocks[block].version != page->versions[block] || blocks[block].earliest <= now ||
+            has_reached[block])
             has_reached[block] = read_block(block, now, mono);
         earliest = earlier(earliest, blocks[block].earliest);
     }
     return earliest;
 }
 
-/* ---- what is charged ---- */
-
-/* Processor time of slurmctld since the last call, in ns. */
-static int64_t scheduler_time(void)
-{
-    static int32_t last_process;
-    static int64_t last;
-    int32_t process = page->scheduler;
-    int64_t used = process > 0 ? read_clock((clockid_t)(~(unsigned int)process << 3 | 2)) : -1; /* clock_getcpuclockid(3) */
-    int64_t since = used >= 0 && process == last_process && used > last ? used - last : 0;
-    last_process = process;
-    last = used;
-    return since;
-}
-
-/* ---- the loop ---- */
+/* ---- driver and holder ---- */
 
 /* Bytes of FILE.driver that a process locks: the driver, and one for which time has to wait although nothing works. */
 enum { DRIVER, HOLDER };
@@ -313,7 +301,7 @@ static bool has(int which)
 
 enum { KEPT_JUMPS = 16384, ANY_THREAD = 0 };
 
-/* The last jumps: number N at N % KEPT_JUMPS. The real instant at which each was decided, and its virtual length; 0: it was false. */
+/* The last jumps: number N at N % KEPT_JUMPS. The real instant at which each was decided; its virtual length, 0: it was false. */
 static struct {
     int64_t mono, length;
 } jumps[KEPT_JUMPS];
@@ -339,8 +327,8 @@ static void forget_jumps(void)
 }
 
 /*
- * Returns how much time passed in the jumps after `since` and before `until` that have not been counted as false; `only_last`: in the last
- * of them. With `takes_them` they are counted now.
+ * Returns how much time passed in the jumps after `since` and before `until` that have not been counted as false; `only_last`: in
+ * the last of them. With `takes_them` they are counted now.
  */
 static int64_t jumped(int64_t since, int64_t until, bool only_last, bool takes_them)
 {
@@ -361,8 +349,8 @@ static int64_t jumped(int64_t since, int64_t until, bool only_last, bool takes_t
 }
 
 /*
- * Whether that thread, woken up after the first and until the second real instant, has looked at the clock then. ANY_THREAD: whether the last
- * look of one was then.
+ * Whether that thread, woken up after the first and until the second real instant, has looked at the clock then. ANY_THREAD:
+ * whether the last look of one was then.
  */
 static bool has_looked(pid_t thread, int64_t after, int64_t mono)
 {
@@ -382,8 +370,8 @@ static bool has_looked(pid_t thread, int64_t after, int64_t mono)
 
 /*
  * Whether a thread that was woken up has only looked at the clock; to be asked when nothing works. Emulated nodes are in process id
- * namespaces, where a thread knows only its innermost id, which a thread of another node may have too. Of one that has ended that id is not
- * known.
+ * namespaces, where a thread knows only its innermost id, which a thread of another node may have too. Of one that has ended that
+ * id is not known.
  */
 static bool was_a_look(const struct surprise *found)
 {
@@ -395,9 +383,9 @@ static bool was_a_look(const struct surprise *found)
 }
 
 /*
- * Counts the jumps that were made while what has woken a thread up was under way, each of them once; to be asked when nothing works. A
- * program that does not use the clock waits in real time, for timers of its own as well, and what comes from outside was not under way in
- * the instance: of these only the last jump counts, and only if nothing worked.
+ * Counts the jumps that were made while what has woken a thread up was under way, each of them once; to be asked when nothing
+ * works. A program that does not use the clock waits in real time, for timers of its own as well, and what comes from outside was
+ * not under way in the instance: of these only the last jump counts, and only if nothing worked.
  */
 static void count_false_quiets(void)
 {
@@ -414,119 +402,158 @@ static void count_false_quiets(void)
     }
 }
 
-/* ---- pauses ---- */
+/* ---- the loop ---- */
+
+/* What a step of the loop hands on to the next one. Instants are real ones (CLOCK_MONOTONIC, ns) unless they are called virtual. */
+struct loop {
+    int64_t mono, calendar;          /* the instant of this step, and the virtual one then */
+    bool is_driven, was_driven;      /* a driver exists, existed in the last step */
+    int64_t noted;                   /* instant of the last step that noted the history */
+    int32_t scheduler;               /* its process in the last step */
+    int64_t scheduler_used;          /* and its processor time; -1: not known */
+    int64_t useless;                 /* real time of work that was of no use, as for `pause_after` */
+    int64_t working_since, verified; /* since when something works, 0: it does not; when `verify` last compared */
+    bool is_stopped_ignored;         /* stopped daemons did not work then */
+};
 
 /* Lets other processes have the processor after so much real time of work that was of no use: this one has precedence over them. */
-static void pause_after(int64_t spent, int64_t waited)
+static void pause_after(struct loop *loop, int64_t spent, int64_t waited)
 {
-    static int64_t useless;
     const struct timespec pause = {.tv_nsec = PAUSE};
-    useless += spent - waited / PART_OF_WAITS;
-    useless = useless > 0 ? useless : 0;
-    if (useless < USELESS_AT_ONCE)
+    loop->useless += spent - waited / PART_OF_WAITS;
+    loop->useless = loop->useless > 0 ? loop->useless : 0;
+    if (loop->useless < USELESS_AT_ONCE)
         return;
     nanosleep(&pause, NULL);
-    useless = 0;
+    loop->useless = 0;
 }
 
 /* Compares the count of working threads with /proc if it has not been 0 for long. */
-static void verify(bool works, int64_t mono)
+static void verify(struct loop *loop, bool works)
 {
-    static int64_t working_since;
-    static int64_t verified;
-    static bool is_stopped_ignored;
     if (!works) {
-        working_since = 0;
-        if (is_stopped_ignored) /* wait for the next one that is stopped */
+        loop->working_since = 0;
+        if (loop->is_stopped_ignored) /* wait for the next one that is stopped */
             runnable.verify(false);
-        is_stopped_ignored = false;
+        loop->is_stopped_ignored = false;
         return;
     }
-    if (working_since == 0)
-        working_since = verified = mono;
-    if (mono - verified < VERIFY_AFTER)
+    if (loop->working_since == 0)
+        loop->working_since = loop->verified = loop->mono;
+    if (loop->mono - loop->verified < VERIFY_AFTER)
         return;
-    is_stopped_ignored = mono - working_since > STOPPED_AFTER;
-    runnable.verify(is_stopped_ignored);
-    verified = read_clock(CLOCK_MONOTONIC);
+    loop->is_stopped_ignored = loop->mono - loop->working_since > STOPPED_AFTER;
+    runnable.verify(loop->is_stopped_ignored);
+    loop->verified = read_clock(CLOCK_MONOTONIC);
+}
+
+/* Processor time of the scheduler since the last step, in ns. */
+static int64_t scheduler_time(struct loop *loop)
+{
+    int32_t process = page->scheduler;
+    int64_t used = process > 0 ? read_clock((clockid_t)(~(unsigned int)process << 3 | 2)) : -1; /* clock_getcpuclockid(3) */
+    int64_t since = used >= 0 && process == loop->scheduler && used > loop->scheduler_used ? used - loop->scheduler_used : 0;
+    loop->scheduler = process;
+    loop->scheduler_used = used;
+    return since;
+}
+
+/* Lets the clock go on since the last step, and publishes it. */
+static void go_on(struct loop *loop)
+{
+    int64_t mono = read_clock(CLOCK_MONOTONIC);
+    int64_t calendar = calendar_at(mono);
+    int64_t charged = scheduler_time(loop);
+    if (loop->is_driven && loop->was_driven) {
+        if (page->charge) {
+            calendar += charged;
+            page->figures.charged += charged;
+        }
+        page->figures.driven += calendar - loop->calendar;
+        page->figures.driven_real += mono - loop->mono;
+    }
+    if (loop->is_driven && clock_now.speed > CRAWL) /* somebody may have read as much: a slower clock must not show less */
+        calendar = page->anchors[atomic_load(&page->latch) & 1].limit;
+    publish(mono, calendar, loop->is_driven ? CRAWL : AT_REST);
+    loop->mono = mono;
+    loop->calendar = calendar;
+}
+
+/* Lets the clock jump to the earliest deadline. */
+static void jump(struct loop *loop, int64_t earliest)
+{
+    /* Time has passed since the step's instant: after a jump from there it would be later than `earliest` already. */
+    int64_t mono = read_clock(CLOCK_MONOTONIC);
+    int64_t length = earliest - calendar_at(mono);
+    if (length <= 0)
+        return;
+    note_jump(loop->mono, length);
+    page->figures.jumps++;
+    page->figures.jumped += length;
+    publish(mono, earliest, CRAWL);
+    (void)serve_all(earliest, mono); /* the next look sees who is woken up */
+    if (runnable.mode == BY_BPF && !runnable.any())
+        pause_after(loop, read_clock(CLOCK_MONOTONIC) - loop->mono, 0);
+}
+
+/* Waits until the next step may have something to do. */
+static void wait_for_change(struct loop *loop, int64_t earliest, bool works)
+{
+    verify(loop, works);
+    int64_t until_deadline =
+        earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - loop->calendar) * SECOND / clock_now.speed) + 1;
+    int64_t since = read_clock(CLOCK_MONOTONIC);
+    runnable.wait(earlier(LONGEST_WAIT, is_held ? MILLISECOND : until_deadline), works);
+    int64_t until = read_clock(CLOCK_MONOTONIC);
+    pause_after(loop, 0, until - since);
+    if (loop->is_driven && works)
+        page->figures.busy += until - loop->mono;
+}
+
+/* Publishes the time, serves the waits whose deadline is reached, then jumps to the earliest other deadline, or waits. */
+static void step(struct loop *loop)
+{
+    loop->was_driven = loop->is_driven;
+    loop->is_driven = has(DRIVER);
+    uint64_t wakeups = runnable.wakeups();
+    bool works = loop->is_driven && runnable.any();
+    /* A coordinator that reads /proc computes while the scheduler works. */
+    share_processor(loop->is_driven && runnable.mode == BY_BPF ? page->scheduler : 0, loop->mono);
+    go_on(loop); /* after what may take long */
+    int64_t earliest = serve_all(loop->calendar, loop->mono);
+    if (has(HOLDER))
+        is_held = true;
+    if (loop->is_driven != loop->was_driven || (loop->is_driven && loop->mono - loop->noted >= HISTORY_STEP)) {
+        note_history(loop->calendar);
+        loop->noted = loop->mono;
+    }
+    int64_t spent = read_clock(CLOCK_MONOTONIC) - loop->mono;
+    if (has_told || spent > LONG_STEP)
+        pause_after(loop, spent, 0);
+    if (has_told)
+        return;
+    /* If nothing works, the deadlines are complete: what has been waiting since before they were read still waits. */
+    bool is_quiet = !loop->is_driven || (!works && !runnable.any() && runnable.wakeups() == wakeups);
+    if (!loop->is_driven)
+        forget_jumps();
+    if (is_quiet)
+        count_false_quiets();
+    if (is_quiet && loop->is_driven && !is_held && earliest != INT64_MAX)
+        jump(loop, earliest);
+    else
+        wait_for_change(loop, earliest, works || (loop->is_driven && runnable.any()));
 }
 
 static void coordinate(void)
 {
-    int64_t last_mono = read_clock(CLOCK_MONOTONIC);
-    int64_t last_calendar = last_instant();
-    int64_t last_noted = 0;
-    bool was_driven = false;
-    publish(last_mono, last_calendar, AT_REST);
-    note_history(last_calendar);
-    share_processor(page->scheduler, last_mono); /* a killed coordinator may have left it bound */
-    while (!is_ending) {
-        bool is_driven = has(DRIVER);
-        uint64_t wakeups = runnable.wakeups();
-        bool works = is_driven && runnable.any();
-        /* A coordinator that reads /proc computes while slurmctld works. */
-        share_processor(is_driven && runnable.mode == BY_BPF ? page->scheduler : 0, last_mono);
-        int64_t mono = read_clock(CLOCK_MONOTONIC); /* after what may take long */
-        int64_t now = calendar_at(mono);
-        int64_t charged = scheduler_time();
-        if (is_driven && was_driven) {
-            if (page->charge) {
-                now += charged;
-                page->figures.charged += charged;
-            }
-            page->figures.driven += now - last_calendar;
-            page->figures.driven_real += mono - last_mono;
-        }
-        if (is_driven && clock_now.speed > CRAWL) /* somebody may have read as much: a slower clock must not show less */
-            now = page->anchors[atomic_load(&page->latch) & 1].limit;
-        publish(mono, now, is_driven ? CRAWL : AT_REST);
-        int64_t earliest = serve_all(now, mono);
-        if (has(HOLDER))
-            is_held = true;
-        if (is_driven != was_driven || (is_driven && mono - last_noted >= HISTORY_STEP)) {
-            note_history(now);
-            last_noted = mono;
-        }
-        last_mono = mono;
-        last_calendar = now;
-        was_driven = is_driven;
-        int64_t pass = read_clock(CLOCK_MONOTONIC) - mono;
-        if (has_told || pass > LONG_PASS)
-            pause_after(pass, 0);
-        if (has_told)
-            continue;
-        /* If nothing works, the deadlines are complete: what has been waiting since before they were read still waits. */
-        bool is_quiet = !is_driven || (!works && !runnable.any() && runnable.wakeups() == wakeups);
-        if (!is_driven)
-            forget_jumps();
-        if (is_quiet)
-            count_false_quiets();
-        if (is_quiet && is_driven && !is_held && earliest != INT64_MAX) {
-            /* Since `mono` time has passed: after a jump from there it would be later than `earliest` already. */
-            int64_t jumps_at = read_clock(CLOCK_MONOTONIC);
-            int64_t jump = earliest - calendar_at(jumps_at);
-            if (jump <= 0)
-                continue;
-            note_jump(mono, jump);
-            page->figures.jumps++;
-            page->figures.jumped += jump;
-            publish(jumps_at, earliest, CRAWL);
-            (void)serve_all(earliest, jumps_at); /* the next look sees who is woken up */
-            if (runnable.mode == BY_BPF && !runnable.any())
-                pause_after(read_clock(CLOCK_MONOTONIC) - mono, 0);
-            continue;
-        }
-        works = works || (is_driven && runnable.any());
-        verify(works, mono);
-        int64_t until_deadline = earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - now) * SECOND / clock_now.speed) + 1;
-        int64_t waits_at = read_clock(CLOCK_MONOTONIC);
-        runnable.wait(earlier(LONGEST_WAIT, is_held ? MILLISECOND : until_deadline), works);
-        int64_t waited_until = read_clock(CLOCK_MONOTONIC);
-        pause_after(0, waited_until - waits_at);
-        if (is_driven && works)
-            page->figures.busy += waited_until - mono;
-    }
-    share_processor(0, last_mono);
+    struct loop loop = {.mono = read_clock(CLOCK_MONOTONIC)};
+    loop.calendar = last_instant();
+    publish(loop.mono, loop.calendar, AT_REST);
+    note_history(loop.calendar);
+    share_processor(page->scheduler, loop.mono); /* a killed coordinator may have left it bound */
+    while (!is_ending)
+        step(&loop);
+    share_processor(0, loop.mono);
     note_history(calendar_at(read_clock(CLOCK_MONOTONIC)));
 }
 
@@ -592,7 +619,8 @@ int main(int argc, char **argv)
         return fail("driver", argv[1]);
     const char *refused = argc > 2 && argv[2][0] ? runnable_by_bpf(&runnable, getuid(), argv[2]) : "the tracepoints are not given";
     if (refused) {
-        (void)fprintf(stderr, "clock coordinator: reads /proc: %s: %s\n", refused, argc > 2 && argv[2][0] ? strerror(errno) : "slower");
+        (void)fprintf(stderr, "clock coordinator: reads /proc: %s: %s\n", refused,
+                      argc > 2 && argv[2][0] ? strerror(errno) : "slower");
         runnable_by_scan(&runnable, getuid());
     }
     page->figures.mode = runnable.mode;

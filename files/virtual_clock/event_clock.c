@@ -12,11 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-
 #define SECOND INT64_C(1000000000)
 #define FIRST_LOOK (SECOND / 4000)
 
-#define FILE_TICK (SECOND / 100)     /* times of files are up to so much too early */
+#define FILE_TICK (SECOND / 100)    /* times of files are up to so much too early */
 #define STEP_OF_JUMPS (SECOND / 10) /* points of the history are less apart while time jumps */
 
 /* A wait without a signal or a coordinator ends after this real time, to look again. */
@@ -222,7 +221,7 @@ void event_hold_end(void *given)
     errno = error;
 }
 
-/* Waits while `wake` has this value, for `longest` at most. Returns 0 or EINTR. A cancellation point, as the waits it stands for. */
+/* Waits while `wake` has this value, for `longest` at most. Returns 0 or EINTR. A cancellation point, as the waits themselves. */
 static int sleep_on(_Atomic uint32_t *wake, uint32_t value, int64_t longest)
 {
     struct timespec limit = timespec_of_ns(longest);
@@ -389,7 +388,7 @@ static int64_t following_deadline(int64_t deadline, int64_t interval)
     return deadline + interval * (1 + (now - deadline) / interval);
 }
 
-/* Returns the next deadline; INT64_MAX: there is none. */
+/* Calls the functions of the timers whose deadline is over. Returns the next deadline, or INT64_MAX if there is none. */
 static int64_t fire_timers(void)
 {
     int64_t next = INT64_MAX;
@@ -458,7 +457,10 @@ static bool start_timer_thread(void)
     return is_started;
 }
 
-/* Takes an entry with this key, or if it is `any`, with any timer that has ended; returns false if it has changed meanwhile. */
+/*
+ * Reserves an entry of `timers` if it has this key, or, with `any`, if it is unused or its timer has ended. Returns false if it
+ * does not, or if another thread was faster.
+ */
 static bool reserve_timer(int entry, uintptr_t key, bool any)
 {
     uintptr_t before = timers[entry].key;
@@ -547,8 +549,8 @@ int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtu
     if (history >= 0)
         close(history);
     /*
-     * Between two points of a clock with a driver time has mostly jumped. It is not known which files were written before a jump, so
-     * none is dated too early. Without a driver points are further apart, and time is as fast as real time.
+     * Between two points of a clock with a driver time has mostly jumped. It is not known which files were written before a jump,
+     * so none is dated too early. Without a driver points are further apart, and time is as fast as real time.
      */
     if (first == count)
         after = (struct point){real_ns(CLOCK_REALTIME), now};

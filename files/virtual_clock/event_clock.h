@@ -12,6 +12,8 @@
 
 #include "page.h"
 
+#pragma GCC visibility push(hidden)
+
 /* The shared page; null on a constant clock. */
 extern struct page *event_page;
 
@@ -39,6 +41,22 @@ struct timespec event_slice(struct event_wait *wait);
 bool event_goes_on(struct event_wait *wait);
 void event_end(struct event_wait *wait);
 void event_cancel(void *wait);
+
+/*
+ * Makes a call that waits, for a part of its limit at a time until the virtual deadline: `part` is the part's real length, `call`
+ * has the value `none` when it is over.
+ */
+#define IN_PARTS(result, at, none, part, call)                \
+    do {                                                      \
+        struct event_wait wait;                               \
+        event_begin(&wait, at, LOOKS_ITSELF);                 \
+        pthread_cleanup_push(event_cancel, &wait);            \
+        do {                                                  \
+            struct timespec part = event_slice(&wait);        \
+            (result) = (call);                                \
+        } while ((result) == (none) && event_goes_on(&wait)); \
+        pthread_cleanup_pop(1);                               \
+    } while (0)
 
 /* Sleeps until the deadline; returns 0, or EINTR after a signal handler. A cancellation point. */
 int event_sleep(int64_t deadline);
@@ -68,5 +86,7 @@ int64_t event_timer_left(uintptr_t key, int64_t *interval);
 
 /* The virtual instant of a real one (CLOCK_REALTIME, ns) after the anchor, by the history of the clock. */
 int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtual);
+
+#pragma GCC visibility pop
 
 #endif

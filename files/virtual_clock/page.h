@@ -68,7 +68,7 @@ struct slot {
     _Atomic uint32_t kind;
 };
 
-/* A waiter that looks itself was woken up by the end of a part of its wait, and not by what it waits for. */
+/* A look at the clock by a waiter that looks itself: it was woken up by the end of a part of its wait, not by what it waits for. */
 struct look {
     _Atomic uint64_t sleeper; /* the thread, and when its wait began (`sleeper`) */
     _Atomic int64_t mono;     /* real instant (CLOCK_MONOTONIC, ns) after it was woken up; odd: its wait ended with this look */
@@ -94,9 +94,9 @@ struct page {
         _Atomic int64_t started, starts;            /* of coordinators: when the last one did (since the epoch), number */
         _Atomic int64_t given_up;                   /* waits that did not end at their deadline */
         _Atomic int64_t charged;                    /* virtual ns for the scheduler's processor time */
-        _Atomic int64_t unlisted;                   /* waits that began while all slots were taken: the clock did not know their ends */
+        _Atomic int64_t unlisted; /* waits that began while all slots were taken: the clock did not know their ends */
     } figures;
-    _Alignas(256) _Atomic int32_t scheduler; /* process id of slurmctld */
+    _Alignas(256) _Atomic int32_t scheduler; /* process id of the scheduler's daemon */
     _Atomic uint32_t charge;                 /* 1: its processor time passes on the virtual clock */
     _Alignas(4096) struct slot slots[SLOTS];
     _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */

@@ -1,4 +1,4 @@
-/* Binds slurmctld and the coordinator to one processor (sched_setaffinity(2)). processor.h says when. */
+/* Binds the scheduler and the coordinator to one processor (sched_setaffinity(2)). processor.h says when. */
 #define _GNU_SOURCE
 #include "processor.h"
 
@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PERIOD INT64_C(100000000)     /* real ns between two looks at how long the threads have waited */
-#define LONGEST_DELAY (PERIOD / 2)    /* of all threads together; a fourth of it while they work in turns */
+#define PERIOD INT64_C(100000000)  /* real ns between two looks at how long the threads have waited */
+#define LONGEST_DELAY (PERIOD / 2) /* of all threads together; a fourth of it while they work in turns */
 
 static cpu_set_t all_processors; /* what this process was given when it started */
-static pid_t bound;              /* slurmctld, 0: none */
+static pid_t bound;              /* the scheduler, 0: none */
 static bool is_together;         /* it is on one processor at present */
 static int64_t looks_at, delay_before;
 
@@ -80,17 +80,17 @@ static void release(void)
     is_together = false;
 }
 
-void share_processor(pid_t slurmctld, int64_t mono)
+void share_processor(pid_t scheduler, int64_t mono)
 {
     static int count;
     if (count == 0)
         count = sched_getaffinity(0, sizeof all_processors, &all_processors) == 0 ? CPU_COUNT(&all_processors) : 1;
     if (count < 2)
         return;
-    if (slurmctld != bound) {
+    if (scheduler != bound) {
         if (bound)
             release();
-        bound = slurmctld;
+        bound = scheduler;
         looks_at = mono;
     }
     if (!bound || mono < looks_at)

@@ -28,7 +28,7 @@ struct runnable {
     bool (*any)(void);
     /* Number of wake-ups of an instance at rest by something other than this process. */
     uint64_t (*wakeups)(void);
-    /* Gives the next surprise that may have come after a jump; false if there is none. Of very many, the oldest ones give one together. */
+    /* Gives the next surprise that may have come after a jump; false: there is none. Of very many, the oldest give one together. */
     bool (*next_surprise)(struct surprise *found);
     /* Time jumps: it was decided at this real instant (CLOCK_MONOTONIC, ns). 0: earlier jumps do not matter any more. */
     void (*jumps)(int64_t mono);
@@ -41,8 +41,8 @@ struct runnable {
 };
 
 /*
- * By BPF programs at tracepoints of the scheduler and of timers. `tracepoints` names the first with their ids and the byte offsets of
- * their fields, the others with their ids:
+ * By BPF programs at tracepoints of the scheduler and of timers. `tracepoints` names the first with their ids and the byte offsets
+ * of their fields, the others with their ids:
  * switch=ID:PREV_COMM:PREV_PID:PREV_STATE,waking=ID:COMM:PID,wakeup=ID:COMM:PID,wakeup_new=ID:COMM:PID,
  * hrtimer_expire_entry=ID,hrtimer_expire_exit=ID,timer_expire_entry=ID,timer_expire_exit=ID
  * Needs CAP_BPF and CAP_PERFMON, and Linux 5.12. Returns null, or what the kernel refuses (errno is set).

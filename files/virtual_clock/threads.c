@@ -1,6 +1,7 @@
 /* The threads of a user, and what they do, by reading /proc. */
 #define _GNU_SOURCE
 #include "threads.h"
+#include "slurm_quirks.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -63,7 +64,8 @@ static bool has_room(void)
     static size_t refused;
     if (!kept) {
         struct rlimit files;
-        size_t most = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > OTHER_FILES ? (files.rlim_cur - OTHER_FILES) / 2 : 0;
+        size_t most =
+            getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > OTHER_FILES ? (files.rlim_cur - OTHER_FILES) / 2 : 0;
         most_listed = most < THREAD_NUMBERS ? most : THREAD_NUMBERS;
         tidied_at = tidied_at < most_listed ? tidied_at : most_listed;
         listed = calloc(most_listed + 1, sizeof *listed);
@@ -147,7 +149,7 @@ char kept_thread_state(pid_t process, pid_t thread, char *name, long *threads)
         char state = state_in(text, pread(files->stat, text, sizeof text - 1, 0), name, threads);
         if (state)
             return state;
-        close_files(files); /* the thread has ended, and another one may have its number */
+        close_files(files);    /* the thread has ended, and another one may have its number */
         if (thread == process) /* it may be another user's */
             return 0;
     }
@@ -221,7 +223,7 @@ bool has_mapped(pid_t thread, ino_t file)
 
 bool is_work(char state, const char *name, bool with_stopped)
 {
-    bool is_stopped_daemon = (state == 'T' || state == 't') && strncmp(name, "slurm", 5) == 0;
+    bool is_stopped_daemon = (state == 'T' || state == 't') && strncmp(name, DAEMON_NAMES, strlen(DAEMON_NAMES)) == 0;
     return state == 'R' || state == 'D' || (with_stopped && is_stopped_daemon);
 }
 

@@ -6,23 +6,24 @@
 #include <sys/types.h>
 
 /*
- * A reader of a thread's state ('S', 'R', ...): 0 if there is no such thread. `name` of 16 bytes gets the thread's name, `*threads` the
- * number of threads of its process, or 0 if it is not known.
+ * A reader of a thread's state ('S', 'R', ...): 0 if there is no such thread. `name` of 16 bytes gets the thread's name, `*threads`
+ * the number of threads of its process, or 0 if it is not known.
  */
 typedef char (*state_reader)(pid_t process, pid_t thread, char *name, long *threads);
 
 char thread_state(pid_t process, pid_t thread, char *name, long *threads);
 
 /*
- * The same for threads that are looked at again and again: the file stays open, because opening it takes longer than reading it. Needs
- * two files for each thread with those of is_preempted; opens them each time when RLIMIT_NOFILE allows no more.
+ * The same for threads that are looked at again and again: the file stays open, because opening it takes longer than reading it.
+ * Needs two files for each thread with those of is_preempted; opens them each time when RLIMIT_NOFILE allows no more.
  */
 char kept_thread_state(pid_t process, pid_t thread, char *name, long *threads);
 
 /*
- * Whether a thread in the state of a sleep still has its processor or waits for one: the state is set before the thread looks for the
- * last time whether it has to sleep at all, and it may be preempted there. The kernel then shows no function in which it waits. It never
- * shows one of a process that `user` may not trace, such as the farm, whose files in /proc are root's: that one counts as asleep.
+ * Whether a thread in the state of a sleep still has its processor or waits for one: the state is set before the thread looks for
+ * the last time whether it has to sleep at all, and it may be preempted there. The kernel then shows no function in which it waits.
+ * It never shows one of a process that `user` may not trace, such as the farm, whose files in /proc are root's: that one counts as
+ * asleep.
  */
 bool is_preempted(pid_t thread, uid_t user);
 

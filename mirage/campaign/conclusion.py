@@ -196,13 +196,13 @@ def _differences_table(content: Mapping[str, Any], base: str, compared: Sequence
 
 
 def _difference(pair: Mapping[str, Any], unit: str) -> str:
-    """In per cent, or in the metric's unit where the first mean is 0."""
+    """The text of a difference: in per cent of the baseline's mean, or in the metric's unit where that mean is 0."""
     value, unit = (pair["difference"], unit) if pair["percent"] is None else (pair["percent"], "%")
     return "-" if value is None else f"{_signed(value, unit)} {unit}".strip()
 
 
 def _answer_cell(pair: Mapping[str, Any], question: str, better: str) -> str:
-    """The interval, in the unit of `_difference`, and the verdict."""
+    """The text of a difference's confidence interval and of the verdict on it, in per cent or in the metric's unit."""
     in_percent, found = pair["percent"] is not None, pair[question]
     between, unit = found["percent_interval" if in_percent else "interval"], "%" if in_percent else ""
     word = judged(found["verdict"], better)

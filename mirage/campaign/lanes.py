@@ -112,7 +112,7 @@ class RunsLeft(Generic[Run]):
 
 
 class Lanes:
-    """The instances of a campaign. In its context it holds the locks of those beside CLUSTER, whose lock `use` holds."""
+    """The instances on which a campaign plays its runs. As a context it holds their locks, except CLUSTER's, which `use` holds."""
 
     def __init__(self, cluster: ClusterKnobs, order: str, own: Collection[str], use: InstanceUse, screen: Screen) -> None:
         """order, own: as of InstanceUse."""

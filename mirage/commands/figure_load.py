@@ -11,7 +11,7 @@ import polars as pl
 from rich import box
 from rich.table import Table
 
-from mirage import ROOT
+from mirage import RESULTS
 from mirage.experiment.endings import Ending
 from mirage.knobs.knobs import Knobs
 from mirage.reports import folder as report
@@ -21,7 +21,7 @@ from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
 from mirage.text.words import about
 
-FOLDER = ROOT / "results/figure-load"
+FOLDER = RESULTS / "figure-load"
 # Seconds before progress is shown.
 _PATIENCE = 5.0
 PANELS = {True: "with rescheduling when a job ends early", False: "without rescheduling"}

@@ -1,12 +1,12 @@
-"""Log files of targets that are not runs: results/.logs."""
+"""Log files of targets that are not runs: .logs in the folder of results."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from mirage import ROOT
+from mirage import RESULTS
 
-LOGS = ROOT / "results/.logs"
+LOGS = RESULTS / ".logs"
 
 
 def new_log(target: str, cluster: str) -> Path:

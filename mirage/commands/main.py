@@ -1,4 +1,4 @@
-"""`python -m mirage TARGET`: the program behind the targets of the Makefile.
+"""Runs a target: the program behind the targets of the Makefile.
 
 The last line begins with `ok:`, `invalid:`, `failed:` or `wrong use:`, and the exit code is 0, 1, 1 or 2.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 import tempfile
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from mirage import PROGRAM
 from mirage.commands.logs import LOGS
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.knobs import resolve
@@ -77,7 +77,7 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
             if target in OF_ONE_CLUSTER:
                 of_one_cluster(knobs.cluster, f"make {target}")
         for name in resolve.unused(target, os.environ):
-            screen.say(f"note: make {target} ignores {name}")
+            screen.say(f"note: {PROGRAM} {target} ignores {name}")
         return command(target)(knobs, screen)
     except WrongUse as error:
         return Ending("wrong use", resolve.user_message(error))
@@ -109,7 +109,3 @@ def main(arguments: Sequence[str]) -> int:
     ending = run(arguments, screen)
     screen.say(ending.line)
     return ending.code
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

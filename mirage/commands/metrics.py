@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from mirage import PROGRAM
 from mirage.campaign import conclusion, sweep_table
 from mirage.commands.offline import output, say_notes
 from mirage.experiment import report
@@ -63,7 +64,7 @@ def metrics(knobs: Knobs, screen: Screen) -> Ending:
         reasons = ", ".join(f"{count} {reason}" for reason, count in measured["excluded"].items())
         raise WrongUse(
             f"{trace}: nothing can be measured, no job has a recorded submission, start and end ({reasons}); "
-            "a workload is run by make experiment or make simulate first",
+            f"a workload is run by make experiment or {PROGRAM} simulate first",
             parameter="trace",
         )
     measured |= metric_errors.of_schedule(schedule.jobs, measured, schedule.suspensions, schedule.allocations)

@@ -61,7 +61,7 @@ def simulate(knobs: Knobs, screen: Screen) -> Ending:
         raise WrongUse(f"{out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)", parameter="out")
     trace = _trace(knobs, screen)
     shape = _shape(knobs, trace, screen)
-    fillers.check(knobs)
+    fillers.check_words(knobs.fillers)
     workload, policy = knobs.workload, knobs.scheduler.policy
     chosen = prepare(
         replace(trace, frame=estimates.replace(trace.frame, workload.estimates, workload.seed)),
@@ -126,7 +126,11 @@ def filled(
 def _schedule(
     chosen: Workload, processors: int, policy: str, by_limits: bool, grace: float
 ) -> tuple[pl.DataFrame, NDArray[np.float64]]:
-    """The frame of `played`, and the instants from which jobs hold their processors; they start up to `grace` later."""
+    """Simulate the scheduler. Returns the schedule in columns of SWF with `preset` and `saving`, and the instants from which the
+    jobs hold their processors.
+
+    grace: most seconds between such an instant and the start of the job, in which fillers save
+    """
     from mirage.simulation import simulation  # numba takes a moment to load
 
     jobs = chosen.jobs

@@ -69,7 +69,7 @@ class Comparison:
     arms: Arms
 
     def run(self, screen: Screen) -> Ending:
-        """Check everything, run what is not finished, and compare. The ending of a finished one is shown again."""
+        """Check the knobs, play the runs that are not finished, and compare. A finished comparison is only shown again."""
         malleability.check(self.knobs.with_values({"MALLEABLE": Decimal(1)}))
         return Campaign.of(self.knobs, clock_choice.chosen(self.knobs, screen), self.arms).run(screen)
 

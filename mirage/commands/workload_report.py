@@ -12,7 +12,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from mirage import ROOT
+from mirage import RESULTS
 from mirage.commands.offline import SELECTS, logged
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, selection_of_any
@@ -24,7 +24,7 @@ from mirage.traces.trace import LARGEST_JOB, Trace
 from mirage.workloads.characterise import characterise
 from mirage.workloads.selection import choose
 
-WORKLOADS = ROOT / "results/workloads"
+WORKLOADS = RESULTS / "workloads"
 
 
 def workload_report(knobs: Knobs, screen: Screen) -> Ending:

@@ -17,14 +17,20 @@ MARGIN = 5
 """Seconds of the cluster's time in which a filler may notice a signal, and Slurm its end, beyond what a save costs."""
 
 
+def check_words(knobs: FillerKnobs) -> None:
+    """Check the words of the filler jobs, if there are to be some. Raises WrongUse."""
+    if len(knobs.variants) > 1:
+        raise WrongUse("only make compare takes several; it may be one of no, slots and planned", "filler", knobs.variant)
+    if knobs.is_wanted:
+        words_of(knobs)
+
+
 def check(knobs: Knobs) -> None:
     """Check the words of the filler jobs, and that the cluster of the knobs, and its configuration, can have them, if it is to.
     Raises WrongUse."""
-    if len(knobs.fillers.variants) > 1:
-        raise WrongUse("only make compare takes several; it may be one of no, slots and planned", "filler", knobs.fillers.variant)
+    check_words(knobs.fillers)
     if not knobs.fillers.is_wanted:
         return
-    words = words_of(knobs.fillers)
     if knobs.malleable.is_wanted:
         raise _refused("malleable jobs grow onto idle nodes, which filler jobs take; give one of FILLER and MALLEABLE")
     if knobs.nodes.front_ends:
@@ -37,7 +43,7 @@ def check(knobs: Knobs) -> None:
     chosen = configuration.of(knobs.scheduler)
     site = configuration.site_of(knobs.scheduler)
     settings = {**(site.settings if site else {}), **chosen.settings}
-    filler_settings.check(settings, chosen.partitions, grace_of(knobs.fillers, words), version="")
+    filler_settings.check(settings, chosen.partitions, grace_of(knobs.fillers, words_of(knobs.fillers)), version="")
 
 
 def words_of(knobs: FillerKnobs, shrink: Decimal = Decimal(100)) -> Filler:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from mirage import PROGRAM
 from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import OPENPBS, InvalidValue, Value
@@ -93,7 +94,7 @@ def _refuse_unknown(given: list[str]) -> None:
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else "`make` lists the knobs"
+            hint = f"did you mean {near[0]}?" if near else f"`{PROGRAM}` lists the knobs"
             raise WrongUse(f"{name}: there is no such knob; {hint}")
 
 

@@ -30,7 +30,7 @@ Members = npt.NDArray[np.bool_]
 
 
 def sizes(widest: int) -> dict[str, int]:
-    """Classes of size up to the widest job or machine: name, and most processors: 1, 2-4, 5-16, ..., powers of four."""
+    """The most processors of each class of job sizes, by name: 1, 2-4, 5-16, ... (powers of four), until a class has `widest`."""
     classes, most = {"1": 1}, 1
     while most < widest:
         classes[f"{most + 1}-{4 * most}"] = 4 * most

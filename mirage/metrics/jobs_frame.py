@@ -160,7 +160,7 @@ def suspensions_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
 
 
 def _key(record: Record) -> str:
-    """What the records of one submission have in common."""
+    """A key that is the same for all records of one submission."""
     return f"{record.id} {record.slurm_job_id} {record.submission_ns}"
 
 

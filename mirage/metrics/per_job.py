@@ -31,7 +31,7 @@ def over_jobs(jobs: pl.DataFrame, formulas: Mapping[str, Formula], settings: Set
     number = counts.collect().row(0, named=True)
     values = _order_statistics(jobs, formulas, settings)
     sums = {name: formula for name, formula in formulas.items() if isinstance(formula, (Mean, RatioOfSums)) and name not in values}
-    # Not lazily: the streaming engine adds up in an order that changes, and with it the last digit.
+    # Not lazily: the streaming engine adds in an order that changes from call to call, and so does the last digit of its sums.
     chosen = {name: formula.value(settings) for name, formula in sums.items()}
     values |= jobs.select(**chosen).row(0, named=True) if chosen else {}
     for name in values:

@@ -96,10 +96,11 @@ class MeasuredSchedule:
 
     @cached_property
     def long_by_nodes(self) -> pl.DataFrame:
-        """Of the jobs in the window that ran for more than a second, by their number of nodes c: how many (n), sum of w / t (x).
+        """The jobs of the window that ran for more than a second, by their number of nodes (`c`, null if it is unknown): how many
+        there are (`n`), and the sum of their waits over their run times (`x`).
 
-        Numbers of nodes that are not known are null. The sums are made in the order of the jobs: a group_by adds up in an order
-        that changes, and with it the last digit.
+        The terms are added in the order of the jobs, so that a sum is the same to the last digit each time. The order of a group_by
+        changes.
         """
         ratio = (pl.col("s") - pl.col("a")) / pl.col("t")
         long = self.population.inside.lazy().filter(pl.col("t") > 1).select(c=pl.col("c").fill_null(0), x=ratio).collect()

@@ -66,6 +66,6 @@ class Waits:
 
 
 def common_horizon(waits: Sequence[Waits]) -> float:
-    """The horizon for a comparison: the longest time up to which all of the schedules are known (`known_up_to`), or if they are
-    known for all times the longest wait of any. A horizon of its own for each would compare means of different quantities."""
+    """The one horizon for all schedules of a comparison, so that their means are of the same quantity: the longest horizon of any,
+    but no longer than each schedule is known (`known_up_to`)."""
     return min(max(one.horizon for one in waits), *(one.known_up_to for one in waits))

@@ -12,8 +12,8 @@ from slurm_mirage.rm.api import RESIZING, Records
 # Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's, beyond which one of the records is
 # wrong, whatever the launches of a run took.
 LAUNCH_ALLOWANCE = 1.0
-# A launch may take the median of the run's launches and this many robust standard deviations; these count as at least LEAST_SPREAD
-# real seconds. Of 1,200 launches of ten runs on a busy host the slowest was at 19 of them.
+# A launch may take as long as the median of the run's launches and this number of robust standard deviations, each of which is at
+# least LEAST_SPREAD real seconds. Of 1,200 launches of ten runs on a busy host the slowest took 19 deviations.
 SPREADS = 20
 LEAST_SPREAD = 0.01
 FEWEST_LAUNCHES = 20  # of fewer ones the spread is not known

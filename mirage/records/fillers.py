@@ -253,9 +253,9 @@ def _strays(runs: pl.DataFrame, saves: pl.DataFrame) -> list[str]:
 
 
 def _progress(saves: pl.DataFrame, words: Filler) -> list[str]:
-    """Each save goes on from the one before, adds the work of its useful time, and begins after it was saved."""
+    """Messages about saves that do not continue from the save before, do not add the work of their time, or began too early."""
     before = col("after").shift(1).over("filler").fill_null(0)
-    # Of work that a failed save left in memory the stretch begins at the last save that kept it.
+    # A failed save leaves the work in memory: the next save has all the work since the last save that succeeded.
     kept = pl.when("kept").then("v_saved").forward_fill().shift(1).over("filler")
     since = pl.max_horizontal(kept, pl.coalesce("v_ready", "v_start"))
     made = col("after") - col("before")

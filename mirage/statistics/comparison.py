@@ -238,7 +238,7 @@ class _Comparison:
         return {name: self._compared(name, group, group.points[:, k], {}) for k, name in enumerate(CLASS_METRICS)}
 
     def _compared(self, name: str, group: _Group, values: Floats, missing: Mapping[str, str]) -> dict[str, Any]:
-        """Members configurations, resampled and pairs of a metric. values: of each run, as reported."""
+        """Members `configurations`, `resampled` and `pairs` of a metric. values: the metric of each run, as reported."""
         column = list(group.names).index(name)
         points = group.points[:, column]
         draws = group.draws[:, :, column] if group.draws.size and not math.isnan(group.blocks) else None

@@ -262,7 +262,11 @@ class _Arrays:
         return _Schedule(self.start, self.end, self.run)
 
     def with_latency(self, own: float) -> _Arrays:
-        """With how late the jobs started, as far as it is known. own: seconds by which the scheduler itself postpones a start"""
+        """A copy with `late`, the seconds by which each job started too late: as measured, and 0 where it was not measured.
+
+        If it was measured for no job, all get the median of the seconds by which jobs were postponed, less `own`: seconds by which
+        the scheduler itself postpones a start.
+        """
         known = ~np.isnan(self.measured_late)
         if known.any():
             return replace(self, late=np.where(known, self.measured_late, 0.0))
@@ -339,7 +343,7 @@ class _Arrays:
 
 
 def _sums(settings: Settings) -> tuple[dict[str, tuple[pl.Expr, str]], dict[str, pl.Expr]]:
-    """Ratios of sums over jobs, without those of suspensions: numerators with the names of their denominators, and these."""
+    """The metrics that are ratios of sums, without those of suspensions: numerator and name of the denominator; denominators."""
     sums = sums_of(settings)
     above = {name: one for name, one in sums.above.items() if "suspended" not in one[0].meta.root_names()}
     return above, {kind: sums.below[kind] for kind in dict.fromkeys(kind for _, kind in above.values())}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mirage.text.words import about
-from slurm_mirage.farm.daemons import NODES
 from slurm_mirage.replay.real_left import real_left
+from slurm_mirage.rm.registry import NODE_KINDS
 
 # Without a terminal: seconds without output after which a live line is written. The interval doubles with each live line, up to the
 # longest. CI systems end a program that writes nothing for ten minutes.
@@ -115,7 +115,7 @@ def start_line(farm: Mapping[str, Any]) -> str | None:
         return None
     if farm["leaving"]:
         return f"ending daemons: {farm['leaving']} left"
-    nodes = next((farm["daemons"][kind] for kind in NODES if kind in farm["daemons"]), {"ready": 0, "wanted": 0})
+    nodes = next((farm["daemons"][kind] for kind in NODE_KINDS if kind in farm["daemons"]), {"ready": 0, "wanted": 0})
     # Waits of one or two seconds are normal: the start is limited to the rate at which memory is freed.
     if (waiting := farm["waiting_for_memory"] or 0) > 2:
         return f"starting nodes: {nodes['ready']} of {nodes['wanted']}, waiting for memory for {waiting} s"

@@ -1,4 +1,4 @@
-"""How many processors were allocated at once: never more than the machine has, whatever jobs change their size."""
+"""The most processors that were allocated at once. Jobs that change their size must not have more than the machine has."""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ def _of_time(
     share: float | None,
     fillers: Fillers,
 ) -> dict[str, Any]:
-    """Members over_time (a row for each of `INTERVALS` parts) and bound: idle, value, gain and difference with half widths of their
-    95 % intervals, and the parts of the difference."""
+    """Members `over_time` (a row for each of `INTERVALS` parts of the window) and `bound`: means over the parts of the idle share,
+    the largest possible gain, the gain and their difference, with half widths of 95 % intervals; mean of each of its causes."""
     window = population.window
     if window is None or window.length <= 0 or share is None:
         return {"over_time": [], "bound": None}

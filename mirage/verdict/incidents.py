@@ -1,4 +1,4 @@
-"""What happened to a run that must not happen: broken jobs, foreign jobs, ends of daemons, halts; and the reasons that name it."""
+"""Events that make a run invalid (broken jobs, foreign jobs, ends of daemons, halts), as reasons of its verdict."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mirage.records.disagreements import STRUCTURAL, in_record_only
 from mirage.records.run_samples import LACKING, SILENT
 from mirage.verdict.advice import counted, remedy
 from mirage.verdict.thresholds import Thresholds
-from slurm_mirage.farm.daemons import KIND_ORDER
 from slurm_mirage.farm.events import how_it_ended
 from slurm_mirage.jobs import arrays
 from slurm_mirage.replay.halts import CONTROLLER, REPLAY
 from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.evidence import CONNECTION_RENEWED, NODE_DOWN, NOT_JUDGED
+from slurm_mirage.rm.registry import DAEMON_KINDS
 
 _NAMED = 3  # jobs that a reason names
 SHOWN = 5
@@ -124,7 +124,7 @@ def causes(complaints: Mapping[str, Any]) -> list[str]:
 
 def _order(kind: str) -> int:
     """Place of a kind of daemon: others depend on the first ones."""
-    return ("farm", *KIND_ORDER).index(kind) if kind in KIND_ORDER else 0
+    return ("farm", *DAEMON_KINDS).index(kind) if kind in DAEMON_KINDS else 0
 
 
 def _of_ended(kind: str, ended: list[tuple[str, Mapping[str, Any]]]) -> str:
@@ -159,8 +159,8 @@ def halts(collected: Collected) -> str:
 
 
 def records(collected: Collected, thresholds: Thresholds) -> list[str]:
-    """Reasons for disagreements of the records, with the three most frequent kinds: for any that is not about a time, and for too
-    many about times."""
+    """Reasons for an invalid run because its two records disagree, each with the three most frequent kinds: one if any disagreement
+    is not about a time, one if there are more about times than the allowed share of the jobs."""
     if collected.disagreements.is_empty():
         return []
     is_structural = col("kind").is_in(sorted({*STRUCTURAL, in_record_only(collected.names.manager)}))

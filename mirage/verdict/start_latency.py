@@ -138,7 +138,7 @@ def _judged(
     whole = state.filter(~col("left_out") & fits & apart & (col("memory").is_not_null() | col("whole_nodes")))
     kept = [simple["id"]]
     for (memory,), some in whole.group_by(pl.col("memory").fill_null(0), maintain_order=True):
-        # Processors that the idle nodes have at least, by their number: the most useful nodes may be the busy ones.
+        # The fewest processors that a number of idle nodes can have: the nodes with most processors may be the busy ones.
         usable = np.sort([node.usable(int(memory)) for node in nodes])
         at_least = np.concatenate([[0], np.cumsum(usable)])
         idle = (len(nodes) - some["nodes_taken"].to_numpy()).clip(0)

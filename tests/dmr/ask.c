@@ -21,7 +21,8 @@ int main(int argc, char **argv)
         if (!strcmp(call, "ready"))
             action = dmr_ready(number[0], &nodes, &list);
         else
-            action = (call[0] == 'i' ? dmr_icheck_status : dmr_check_status)(number[0], number[1], number[2], number[3], &nodes, &list);
+            action =
+                (call[0] == 'i' ? dmr_icheck_status : dmr_check_status)(number[0], number[1], number[2], number[3], &nodes, &list);
         printf("%s %d [%s] has %d: %s\n", actions[action], nodes, list, dmr_nodes(), dmr_reason());
     }
     return 0;

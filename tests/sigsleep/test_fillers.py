@@ -381,7 +381,7 @@ def test_a_request_in_a_slot_without_room(fillers: Fillers, clock: EventClock) -
 
 
 def test_suspended_past_the_end_of_a_slot(fillers: Fillers, clock: EventClock) -> None:
-    """It leaves later by the suspension."""
+    """The slot of a suspended filler ends later, by the length of the suspension."""
     played = Played(fillers, clock, replace(USUAL, work=(2000,), interval=0), slots=True).goes(5).waits_until(598).passes(50)
     played.gets(SIGTSTP).job.await_state("T")
     played.passes(1000).gets(SIGCONT).goes(1548, 1550)

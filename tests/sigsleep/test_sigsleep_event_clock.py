@@ -31,14 +31,14 @@ def clock(tmp_path: Path) -> Iterator[EventClock]:
 
 @dataclass(frozen=True)
 class Passes:
-    """Virtual seconds that pass at once."""
+    """A step: this many virtual seconds pass in one jump."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Wait until the registered deadline is so many virtual seconds after the start; None: no deadline."""
+    """A step: wait until the registered deadline is so many virtual seconds after the start; None: until there is no deadline."""
 
     after: float | None
 

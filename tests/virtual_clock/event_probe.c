@@ -400,7 +400,8 @@ static void burn(long long length)
     long long virtual = now() - begin;
     real = real_now() - real;
     nap(SECOND / 1000);
-    printf("burn virtual=%lld real=%lld burnt=%lld used=%lld charged=%lld\n", virtual, real, ns(used) - ns(used_before), ns(used), now() - begin);
+    printf("burn virtual=%lld real=%lld burnt=%lld used=%lld charged=%lld\n", virtual, real, ns(used) - ns(used_before), ns(used),
+           now() - begin);
 }
 
 static void *work(void *given)

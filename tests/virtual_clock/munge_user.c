@@ -1,6 +1,6 @@
 /*
- * Calls libmunge as Slurm does, which loads a plugin that is linked with it (munge_user PLUGIN), or as munge(1) does, which is linked
- * with it itself. The plugin is this file too.
+ * Calls libmunge as Slurm does, which loads a plugin that is linked with it (munge_user PLUGIN), or as munge(1) does, which is
+ * linked with it itself. The plugin is this file too.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -254,6 +254,7 @@ static int do_sleep(struct timespec t)
 }
 
 #define MILLISECONDS ((int)(ns(t) / 1000000))
+/* clang-format off */
 static int w_nanosleep(struct timespec t) { return answer(nanosleep(&t, &left)); }
 static int w_same_room(struct timespec t) { left = t; return answer(nanosleep(&left, &left)); }
 static int w_usleep(struct timespec t) { return answer(usleep((useconds_t)(ns(t) / 1000))); }
@@ -287,6 +288,7 @@ static int u_sem_clockwait(struct timespec t) { return answer(sem_clockwait(&sem
 static int u_sem_clockwait_monotonic(struct timespec t) { return answer(sem_clockwait(&semaphore, CLOCK_MONOTONIC, &t)); }
 static int u_timer(struct timespec t) { return set_timer(CLOCK_REALTIME, TIMER_ABSTIME, t); }
 static int u_timer_monotonic(struct timespec t) { return set_timer(CLOCK_MONOTONIC, TIMER_ABSTIME, t); }
+/* clang-format on */
 
 static const struct wait {
     const char *name;
@@ -496,8 +498,14 @@ static void wrong(void)
     struct sysinfo info;
     struct stat status;
     /* Its timer would never fire, or its name says that it knows only lengths of which these are none. */
-    static const char *const excepted[] = {"alarm", "setitimer", "usleep", "sleep", "timer_settime", "timer_settime-monotonic",
-                                           "timer_settime:realtime", "timer_settime:monotonic"};
+    static const char *const excepted[] = {"alarm",
+                                           "setitimer",
+                                           "usleep",
+                                           "sleep",
+                                           "timer_settime",
+                                           "timer_settime-monotonic",
+                                           "timer_settime:realtime",
+                                           "timer_settime:monotonic"};
     for (size_t row = 0; row < N_WAITS; row++) {
         bool is_excepted = strstr(waits[row].name, "poll") && !strstr(waits[row].name, "ppoll"); /* negative: for ever */
         is_excepted |= !!strstr(waits[row].name, "epoll");
@@ -577,14 +585,14 @@ static void wrong(void)
 
 /* ---- files ---- */
 
-#define TELL_TIMES(name, status)                                                                                               \
-    do {                                                                                                                       \
-        printf("%s", name);                                                                                                    \
-        tell("atime", ns((status).st_atim));                                                                                   \
-        tell("mtime", ns((status).st_mtim));                                                                                   \
-        tell("ctime", ns((status).st_ctim));                                                                                   \
-        tell("size", (status).st_size);                                                                                        \
-        printf("\n");                                                                                                          \
+#define TELL_TIMES(name, status)             \
+    do {                                     \
+        printf("%s", name);                  \
+        tell("atime", ns((status).st_atim)); \
+        tell("mtime", ns((status).st_mtim)); \
+        tell("ctime", ns((status).st_ctim)); \
+        tell("size", (status).st_size);      \
+        printf("\n");                        \
     } while (0)
 
 /* These names, which older programs call, cannot be linked with since glibc 2.33. */
@@ -597,17 +605,17 @@ static void files(const char *path)
     struct stat s;
     struct stat64 s64;
     int file = open(path, O_RDONLY);
-#define TRY(name, room, ...)                                                                                                   \
-    do {                                                                                                                       \
-        memset(&(room), 0, sizeof(room));                                                                                      \
-        if (name(__VA_ARGS__) == 0)                                                                                            \
-            TELL_TIMES(#name, room);                                                                                           \
+#define TRY(name, room, ...)              \
+    do {                                  \
+        memset(&(room), 0, sizeof(room)); \
+        if (name(__VA_ARGS__) == 0)       \
+            TELL_TIMES(#name, room);      \
     } while (0)
-#define TRY_OLD(kind, name, ...)                                                                                               \
-    do {                                                                                                                       \
-        kind *name = (kind *)dlsym(RTLD_DEFAULT, #name);                                                                       \
-        if (name)                                                                                                              \
-            TRY(name, s, __VA_ARGS__);                                                                                         \
+#define TRY_OLD(kind, name, ...)                         \
+    do {                                                 \
+        kind *name = (kind *)dlsym(RTLD_DEFAULT, #name); \
+        if (name)                                        \
+            TRY(name, s, __VA_ARGS__);                   \
     } while (0)
     TRY(stat, s, path, &s);
     TRY(lstat, s, path, &s);

@@ -16,7 +16,7 @@ import pytest
 from .clocked import PATIENCE, SECOND, Line, Under, lines
 
 EMUNGE_SOCKET = 6
-ATTEMPTS = 21  # MUNGE_ATTEMPTS in virtual_clock.c, and the first
+ATTEMPTS = 21  # MUNGE_ATTEMPTS in munge.c, and the first
 
 
 def talk(one: Under, way: str, busy: int) -> list[Line]:

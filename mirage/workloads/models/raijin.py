@@ -12,24 +12,24 @@ from mirage.workloads.models.thesis import OTHERS, SIZES
 
 JOBS, CORES, NODES, DAYS = 4_417_018, 57_472, 3_592, 214
 
-# The thesis counts 193 sizes and names 7. The other 186 are our choice: what is left below 16 cores, then
-# whole nodes of 16 cores, ever more sparse.
+# The thesis counts 193 sizes and names 7. The other 186 are our choice: the remaining sizes below 16 cores, then multiples of 16
+# cores (whole nodes) at growing distances.
 OTHER_SIZES = np.array(
     [size for size in [*range(3, 16), *range(32, 1025, 16), *range(1088, 4097, 64), *range(4352, 20993, 256)] if size not in SIZES]
 )
-# Their popularity falls with a power of the size: a line in a picture with logarithmic axes, as in its Figure
-# 4.1. With this exponent their mean is 221 cores, with which one-core jobs have their 1.6 % of service units.
+# The share of jobs falls with a power of the size, which is a line in a picture with logarithmic axes, as in Figure 4.1 of the
+# thesis. With this exponent the mean of these sizes is 221 cores, and jobs of one core have 1.6 % of the service units, as there.
 DECLINE = 0.86678
 
-# Run times in seconds and the probability to stay below; the logarithm is linear between. Our assumption, of
-# minutes for half of the jobs, and a long tail up to the two days that a job may take. They are the same for
-# all sizes. Their mean of 1.74 h lets all jobs offer the machine 80 % of its capacity in the 214 days.
+# The distribution of run times, the same for all sizes: bounds in seconds, and the share of jobs that run no longer. Between two
+# bounds the logarithm of the run time is uniform. This is our assumption: half of the jobs run for at most 5 minutes, the longest
+# for the two days that are allowed. With the mean of 1.74 h the jobs offer the machine 80 % of its capacity in the 214 days.
 RUN_BOUNDS = np.array([1, 10, 30, 60, 150, 300, 900, 1800, 3600, 10800, 86400, 172800], dtype=np.float64)
 RUN_SHARES = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.983, 1.0])
 
 
 def sizes_and_shares(processors: int) -> tuple[Wholes, Floats]:
-    """The sizes that fit the machine, and their shares of the jobs: those of sizes that do not fit go to all others."""
+    """The job sizes that fit the machine, and the share of the jobs that has each size. The shares are scaled to a sum of 1."""
     others = OTHER_SIZES.astype(np.float64) ** -DECLINE
     values = np.concatenate([np.array(list(SIZES)), OTHER_SIZES])
     shares = np.concatenate([np.array(list(SIZES.values()), dtype=np.float64), OTHERS * others / others.sum()])

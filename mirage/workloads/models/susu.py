@@ -12,11 +12,11 @@ from mirage.workloads.models.lognormal import Ceiled
 
 JOBS, NODES, CORES_A_NODE, DAYS = 32_567, 166, 8, 304
 
-# Known: 1 to 100 nodes. The family is our choice, and the mean of 2.5 nodes: with it, first come first served
-# makes jobs wait 26,000 s on average (9,000 to 52,000 s with 24 seeds); the source measured 28,597 s. One job
+# The source gives the range of 1 to 100 nodes. The distribution and its mean of 2.5 nodes are our choice: with this mean, jobs wait
+# 26,000 s on average under first come first served (9,000 to 52,000 s with 24 seeds); the source measured 28,597 s. One job
 # in 3,000 has 100 nodes.
 SIZES = Ceiled(mu=-0.44656874, sigma=1.48157158, above=0, most=100)
-# Known: mean 12 h, longer than 20 s. The deviation of 24 h and the longest of 14 days are our choice.
+# The source gives the mean of 12 h and the minimum of 20 s. The deviation of 24 h and the maximum of 14 days are our choice.
 SECONDS = Ceiled(mu=9.76260439, sigma=1.36041442, above=20, most=14 * 86400)
 
 

@@ -7,7 +7,9 @@ import fcntl
 import hashlib
 import json
 import os
+import pwd
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +69,23 @@ def differs(path: Path, content: str | bytes) -> bool:
         return path.read_bytes() != data
     except FileNotFoundError:
         return True
+
+
+def is_as_wanted(path: Path, content: str | bytes, mode: int, owner: tuple[int, int] | None) -> bool:
+    """Return whether `path` has this content, this mode and, unless it is None, this owner (uid, gid)."""
+    if differs(path, content):
+        return False
+    status = path.stat()
+    return stat.S_IMODE(status.st_mode) == mode and owner in (None, (status.st_uid, status.st_gid))
+
+
+def owner_of(user: str) -> tuple[int, int] | None:
+    """Return (uid, gid) of the account `user`; None when it does not exist, as in check mode before the instance was created."""
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        return None
+    return account.pw_uid, account.pw_gid
 
 
 def read_json(path: Path, shape: Shape = ANYTHING) -> Any:

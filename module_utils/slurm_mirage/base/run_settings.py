@@ -28,7 +28,7 @@ class RunSettings:
             raise WrongUse(f"{path}: cannot be read: {error}") from error
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text. Without a default the key has to be there."""
+        """The value of a key that holds a text. Without a default the key must exist."""
         value = self._value(name) if default is None else self._content.get(name, default)
         if not isinstance(value, str):
             raise self._refusal(name, value)

@@ -59,10 +59,10 @@ class Cleaner:
         self._manager, self.sizes = manager, history.sizes
         self._under_way = set(history.under_way)
         self.found = False
-        """Whether there was anything at the last look."""
+        """Whether the last call of `clean` found such an allocation."""
 
     def clean(self, overview: Overview, busy: Collection[int]) -> None:
-        """Look for such allocations, except those for the jobs in `busy`. Raises ResourceManagerError."""
+        """End or merge allocations that no request waits for, except those for the jobs in `busy`. Raises ResourceManagerError."""
         running = [
             job for job in overview.jobs.values() if helped_job(job.name) is not None and job.state is not JobState.COMPLETING
         ]

@@ -67,7 +67,7 @@ class Queue:
     _until: float = 0.0
 
     def look(self) -> Overview:
-        """The queue, not older than a look is used. Raises ResourceManagerError."""
+        """The queue: that of the last call if it is recent enough, else as the manager says now. Raises ResourceManagerError."""
         now = time.time()
         if self._overview is None or not self._until - self._use <= now < self._until:
             self._overview = self.sizes.overview()
@@ -77,7 +77,7 @@ class Queue:
         return self._overview
 
     def forget(self) -> None:
-        """Look again at the next call: the broker has changed something."""
+        """Have the next call of `look` ask the manager, because the broker has changed the queue."""
         self._overview = None
 
     @property

@@ -104,7 +104,7 @@ def format_resources(numbers: Mapping[str, int]) -> str:
 
 
 def preview(cluster: str, wanted: Collection[Flavor], missing: Collection[Flavor], quotas: Mapping[str, Quota]) -> list[str]:
-    """Return lines with what the cluster needs, what of it is to be created, and what the project has left before that."""
+    """Return lines that tell what the cluster needs, what has to be created for it, and what the project has left before that."""
     lines = [f"cluster {cluster}: {format_resources(required(wanted))}"]
     lines.append(f"  to be made: {format_resources(required(missing))}" if missing else "  all of them are there")
     left = {resource: quotas[resource].left for resource in ("servers", "cores", "memory") if resource in quotas}

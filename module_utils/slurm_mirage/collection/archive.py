@@ -6,7 +6,7 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -14,28 +14,36 @@ from ..base import user_folders
 from ..base.errors import WrongUse
 from ..instance.manager import manager_at
 from ..replay.journal import start_of
-from ..rm.registry import manager_of
-from ..rm.slurm.account_commands import AccountCommands
-from ..rm.slurm.accounting import lines_of_run
-from ..rm.slurm.freed_processors import FREED_FILE, instants_in_log, to_csv
+from ..rm.registry import manager_of, tools
 from .incidents import incidents, span_of
 
-ACCOUNTING_FILE = "sacct.txt"
 COMPLAINTS_FILE = "complaints.json"
 LARGEST = 16 << 30
 """Bytes of all records of a run on a host."""
 MOST_JOBS = 1000
 """Jobs of the queue that are kept."""
-CONFIGURATION = {"slurm": "scontrol.txt", "openpbs": "qmgr.txt"}
-"""File with the configuration in force, by resource manager."""
+
+
+def pack(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the archive; returns what the module run_records returns, by its parameters.
+
+    Raises WrongUse, ResourceManagerError and OSError.
+    """
+    instance, run, host, span = Path(parameters["instance"]), parameters["run"], parameters["host"], parameters["span"]
+    if span is None:
+        made, span = of_head(instance, run, parameters["bin"], host, parameters["accounting"])
+        files = [*parameters["files"], *files_of_manager(instance, run)]
+    else:
+        made, files = of_other_host(instance, host, span), parameters["files"]
+    return {"names": write(Path(parameters["dest"]), instance, files, made), "span": span}
 
 
 def write(path: Path, instance: Path, files: Iterable[str], made: Mapping[str, str]) -> list[str]:
-    """Write the archive, in one step; returns the names in it.
+    """Write the archive in one step; returns the names of its files. Raises WrongUse and OSError.
 
-    files: paths in the instance's directory; those that do not exist are left out. They may grow meanwhile, and a link that the
-    instance's user has planted is not followed. A file with holes is refused: its copy would need space that it does not. made:
-    further files, content by name. Raises WrongUse and OSError.
+    files: paths in the instance's directory; those that do not exist are left out. They may grow while they are read, and links are
+    not followed: the instance's user could have made them. A file with holes is refused: its copy would need more space.
+    made: further files, content by name.
     """
     path.parent.mkdir(mode=0o700, exist_ok=True)
     new = path.with_name(f".{path.name}.new")
@@ -95,38 +103,27 @@ def of_head(
     daemons' logs, when the processors of jobs were free again, and with accounting sacct's record.
     host: the head's name. Raises WrongUse and ResourceManagerError.
     """
-    kind = manager_of(instance)
     commands = manager_at(instance, bin_folder)
     span, offset = span_of(instance, run)
     made = {
-        CONFIGURATION[kind]: f"{commands.configuration().strip()}\n",
+        tools(manager_of(instance)).in_force_file: f"{commands.configuration().strip()}\n",
         "queue.json": _json(commands.queue_owners()[:MOST_JOBS]),
     }
     if span:
         of_host = {name: {host: value} for name, value in incidents(instance, span, offset).items()}
         made[COMPLAINTS_FILE] = _json({"head": host, **of_host})
-    # OpenPBS frees the processors of a job before it writes the job's end.
-    if kind == "slurm":
-        made[FREED_FILE] = freed_record(instance, run)
-        if has_accounting:
-            made[ACCOUNTING_FILE] = accounting_record(instance, run, AccountCommands(instance, bin_folder or "/usr/bin").record)
-    return made, span
+    return {**made, **of_manager(instance, run, bin_folder, has_accounting)}, span
 
 
-def freed_record(instance: Path, run: str) -> str:
-    """Return when the processors of each job of a run were free again, as CSV, from slurmctld's log since the start of the run.
-
-    Without the settings SlurmctldDebug=verbose and DebugFlags=TraceJobs there is only the heading. Raises WrongUse.
-    """
-    return to_csv(instants_in_log(instance / "log", _start(instance, run).get("controller_log_offset") or 0))
+def of_manager(instance: Path, run: str, bin_folder: str | None, has_accounting: bool) -> dict[str, str]:
+    """Return what the resource manager has besides, content by name of the file. Raises WrongUse and ResourceManagerError."""
+    collected = tools(manager_of(instance)).collected
+    return {} if collected is None else collected(instance, run, _start(instance, run), bin_folder, has_accounting)
 
 
-def accounting_record(instance: Path, run: str, record: Callable[[float], str]) -> str:
-    """Return the lines of sacct for the jobs of a run, with their heading, in the cluster's time (UTC).
-
-    record: calls sacct, once, for all jobs since an instant (AccountCommands.record). Raises WrongUse and ResourceManagerError.
-    """
-    return "".join(f"{line}\n" for line in lines_of_run(record(float(_start(instance, run)["virtual"])), run))
+def files_of_manager(instance: Path, run: str) -> list[str]:
+    """Return the paths of the resource manager's records of a run, relative to the instance's directory. Raises WrongUse."""
+    return [path.format(run=run) for path in tools(manager_of(instance)).files]
 
 
 def _start(instance: Path, run: str) -> dict[str, Any]:

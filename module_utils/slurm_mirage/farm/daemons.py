@@ -13,27 +13,8 @@ from typing import Any
 from ..base.errors import WrongUse
 from ..base.files import file_digest
 from ..clock import clock_page
-
-CLOCK = "clock"
-"""Kind of the coordinator of an event clock: time stands while it does not run."""
-
-PREREQUISITES = ("munged", CLOCK, "mariadbd", "slurmdbd", "postgres", "pbs_comm")
-"""Kinds of daemons that must be ready before the kinds after them are started."""
-
-CONTROLLERS = ("slurmctld", "pbs_server")
-"""Kinds of daemons that the jobs are submitted to."""
-
-NODES = {"slurmd": 64, "pbs_mom": 8}
-"""Kinds of daemons of which each node has one, with the number of neighbouring nodes that share a PID namespace."""
-
-KIND_ORDER = (*PREREQUISITES, *CONTROLLERS, "pbs_sched", *NODES, "broker")
-"""Kinds of daemons, in the order in which they are started."""
-
-VIRTUAL_TIME_KINDS = ("slurmdbd", *CONTROLLERS, "pbs_sched", *NODES, "broker")
-"""Kinds of daemons that use the virtual clock. munged does not: credentials are checked against real time on every host. The
-database servers do not either: their time appears only in columns from which nothing is computed (docs/accounting.md). pbs_comm
-passes on messages of others, and its own time-outs are those of the host's network.
-"""
+from ..rm.daemon_kinds import CLOCK, DaemonKind
+from ..rm.registry import DAEMON_KINDS
 
 
 @dataclass
@@ -49,7 +30,7 @@ class Daemon:
     """
 
     name: str
-    kind: str
+    kind: DaemonKind
     hostname: str
     command: list[str]
     digest: str
@@ -74,7 +55,7 @@ class Daemon:
         """Update and return `ready`: its ready file, if it has one, exists, and its ready port, if it has one, accepts connections.
         The coordinator of an event clock is ready when it has written into the clock's page when it was started."""
         is_written = not self.ready_file or Path(self.ready_file).exists()
-        is_ready = self._serves() if self.kind == CLOCK else is_written and self._accepts_connections()
+        is_ready = self._serves() if self.kind is CLOCK else is_written and self._accepts_connections()
         self.ready = self.ready or (bool(self.pid) and is_ready)
         return self.ready
 
@@ -103,11 +84,11 @@ class Spec:
     """The content of DIRECTORY/etc/farm.json.
 
     user, hostname: account and host name of the farm and its daemons
-    parallel: number of slurmd that may be starting at the same time
+    parallel: number of nodes' daemons that may be starting at the same time
     environment: environment variables of all daemons
     clock: "speed" of the virtual clock, a number or "event"; "library", a digest of the preloaded library; with "event" "charge",
-        whether slurmctld's processor time counts in virtual time; on hosts other than the head "line", the content of the head's
-        clock file
+        whether the controller's processor time counts in virtual time; on hosts other than the head "line", the content of the
+        head's clock file
     addresses: in a cluster of several hosts, the name of each host by its address
     identity: digest of what a running farm cannot change (its code, user, host name and network)
     network: of an instance with a network of its own, "address" and "mask" of its loopback device, and "ports", the first and the
@@ -143,6 +124,11 @@ class Spec:
         """Whether some of the daemons run as other accounts than the instance's user."""
         return any(daemon.account for daemon in self.daemons.values())
 
+    @property
+    def manager(self) -> str:
+        """The resource manager of the daemons, in messages."""
+        return next((daemon.kind.manager for daemon in self.daemons.values() if daemon.kind.manager), "")
+
     @classmethod
     def load(cls, path: Path) -> Spec:
         """Read the specification file `path`. Raises OSError, ValueError and KeyError."""
@@ -151,22 +137,22 @@ class Spec:
         optional = {"addresses": raw.get("addresses", {}), "network": raw.get("network", {}), "fresh": raw.get("fresh", "")}
         spec = cls(**own, **optional, digest=file_digest(path))
         for entry in raw["daemons"]:
-            hostname = entry.get("hostname", spec.hostname)
+            hostname, kind = entry.get("hostname", spec.hostname), DAEMON_KINDS[entry["kind"]]
             for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):
                 name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
                 command = [word.replace("{i}", str(i)) for word in entry["command"]]
-                clock = spec.clock if entry["kind"] in (CLOCK, *VIRTUAL_TIME_KINDS) else None
+                clock = spec.clock if kind.uses_clock or kind is CLOCK else None
                 own = {key: value.replace("{i}", str(i)) for key, value in entry.get("environment", {}).items()}
                 environment = {**spec.environment, **own}
                 start = json.dumps([hostname, command, environment, entry["digest"], clock], sort_keys=True)
                 digest = hashlib.sha256(start.encode()).hexdigest()[:16]
                 # Determined by name and number, so that a node keeps its namespace and its jobs when other nodes come or go.
-                neighbours = NODES.get(entry["kind"])
+                neighbours = kind.nodes_per_namespace
                 namespace = entry["name"].replace("{i}", str(i // neighbours)) if neighbours else ""
                 port = entry.get("ready_port", 0) + entry.get("ready_port_step", 0) * i
                 spec.daemons[name] = Daemon(
                     name,
-                    entry["kind"],
+                    kind,
                     hostname,
                     command,
                     digest,

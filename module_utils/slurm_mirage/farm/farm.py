@@ -1,9 +1,9 @@
 """The farm: the supervisor of an instance's daemons on a host.
 
-The farm is the parent of munged, of all slurmd of the host and, on the head, of slurmctld and with accounting of mariadbd and
-slurmdbd. They inherit from it the private host name, the personality without address space randomisation, the KSM flag and the
-clock. The farm starts a limited number of them in parallel, no faster than the host has memory, restarts a daemon that ends, adopts
-the daemons of a killed farm, and stops only what belongs to its instance.
+The farm is the parent of all daemons of the instance on the host. They inherit from it the private host name, the personality
+without address space randomisation, the KSM flag and the clock. The farm starts a limited number of them in parallel, no faster
+than the host has memory, restarts a daemon that ends, adopts the daemons of a killed farm, and stops only what belongs to its
+instance.
 
 It reads DIRECTORY/etc/farm.json (see `daemons.Spec`), reads it again on SIGHUP and then restarts the daemons whose digest has
 changed, and writes DIRECTORY/run/farm.json (see `Farm.state`) and DIRECTORY/log/events.jsonl (see `events`). When started as root
@@ -31,9 +31,11 @@ from ..base import processes, user_folders
 from ..base.disk import no_space, out_of_space
 from ..base.errors import WrongUse
 from ..base.files import write_json
+from ..rm.daemon_kinds import CLOCK, DaemonKind, Role, leaving_order
+from ..rm.registry import DAEMON_KINDS, NODE_KINDS
 from . import isolation, saved_state
 from .clock_hold import ClockHold
-from .daemons import CLOCK, CONTROLLERS, KIND_ORDER, NODES, PREREQUISITES, Daemon, Spec
+from .daemons import Daemon, Spec
 from .events import EventLog, FullFolders, OutOfMemory, full_folders, how_it_ended
 from .last_words import NO_WORDS, advice, last_words
 from .pacing import MemoryPace, Rate
@@ -44,7 +46,7 @@ SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 STOP_BATCH = (
     200  # daemons stopped at the same time: one that ends writes to pages that ksmd had merged and briefly needs more memory
 )
-STOP_TIMEOUT = 8.0  # seconds between SIGTERM and SIGKILL; slurmctld saves its state in this time
+STOP_TIMEOUT = 8.0  # seconds between SIGTERM and SIGKILL; the controller saves its state in this time
 BACK_OFF_MAX = 30.0  # seconds between two starts of a daemon that keeps failing
 FAILING_AFTER_START = 3.0  # seconds after a start during which a daemon that failed repeatedly still counts as failing
 SHOWN_FAILURES = 10
@@ -61,10 +63,10 @@ STATE_TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("phase", "identity", "specification"), str),
     **dict.fromkeys(("rate", "waiting_for_memory"), (int, float, type(None))),
 }
-LEAVING_ORDER = ("broker", "pbs_sched", *CONTROLLERS, *NODES, *reversed(PREREQUISITES))
-END_SIGNALS = {CLOCK: signal.SIGKILL, "postgres": signal.SIGINT}
-"""Signals that end daemons, by their kind; others end by SIGTERM. The coordinator of an event clock may be killed at any moment.
-PostgreSQL would wait for its clients at SIGTERM."""
+KINDS = list(DAEMON_KINDS.values())
+LEAVING_ORDER = leaving_order(KINDS)
+REQUIRED = {kind.name: [other for other in KINDS[:place] if other.is_prerequisite] for place, kind in enumerate(KINDS)}
+"""Kinds of daemons that have to be ready before those of a kind are started, by its name."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Farm:
         self.daemons = self.spec.daemons
         self.spawner = Spawner(directory, isolation.HostNames(self.spec.hostname))
         self.by_pid: dict[int, Daemon] = {}
-        self.queues: dict[str, deque[Daemon]] = {kind: deque() for kind in KIND_ORDER}
+        self.queues: dict[str, deque[Daemon]] = {name: deque() for name in DAEMON_KINDS}
         self.later: list[tuple[float, str, Daemon]] = []  # a heap, by the time (monotonic) of the next attempt
         self.unready: dict[int, Daemon] = {}  # up but not yet ready; by process id
         self.starting: list[Daemon] = []  # those of `unready` that delay the start of others
@@ -121,7 +123,7 @@ class Farm:
         self.clock_is_set = False  # whether the clock has been set as specified
         self.failing: dict[str, str] = {}
         self.trouble = ""  # why no daemon can be started
-        self.stopped_since: dict[int, float] = {}  # by process id, of stopped daemons other than slurmd (monotonic)
+        self.stopped_since: dict[int, float] = {}  # by process id, of stopped daemons other than those of nodes (monotonic)
         self.clock_stopped_since = math.inf  # monotonic seconds
         self.clock_hold = ClockHold(directory)
         self.events = EventLog(directory)
@@ -152,7 +154,7 @@ class Farm:
             self._update_readiness()
             self._stop_departing()
             self._start_queued()
-            self.clock_hold.update(CLOCK in self.daemons and bool(self.unready or self.later or any(self.queues.values())))
+            self.clock_hold.update(CLOCK.name in self.daemons and bool(self.unready or self.later or any(self.queues.values())))
             self._write_state()
             info = signal.sigtimedwait(SIGNALS, self._poll_interval())
             self._kill_stopped_clock()
@@ -168,7 +170,7 @@ class Farm:
         """Return the seconds to wait for a signal. The end of a child causes a signal; readiness, free memory and time do not."""
         if self.starting:
             return 0.02
-        clock = self.daemons.get(CLOCK)
+        clock = self.daemons.get(CLOCK.name)
         if clock is not None and clock.adopted:  # the kernel does not report its end
             return 0.1
         return 0.1 if self.leaving or self.later or any(self.queues.values()) else 1.0
@@ -225,7 +227,7 @@ class Farm:
         self._clear_queues()
         self.failing.clear()
         outdated = [d for d in self.by_pid.values() if self._must_stop(d)]
-        self.departing = deque(sorted(outdated, key=lambda d: (d.kind == CLOCK, LEAVING_ORDER.index(d.kind))))
+        self.departing = deque(sorted(outdated, key=lambda d: (d.kind is CLOCK, LEAVING_ORDER.index(d.kind))))
         for daemon in self.daemons.values():
             daemon.not_before, daemon.failures = 0.0, 0
         self.phase = "starting"
@@ -242,19 +244,19 @@ class Farm:
 
     def _has_old_state(self, daemon: Daemon) -> bool:
         """Return whether this is the controller, and its saved state has to be removed before it is started."""
-        return daemon.kind in CONTROLLERS and not saved_state.is_fresh_for(self.directory, self.spec.fresh)
+        return daemon.kind.is_controller and not saved_state.is_fresh_for(self.directory, self.spec.fresh)
 
     def _stop_departing(self) -> None:
         """Send SIGTERM to departing daemons, a limited number at a time. Those still specified are started again when they end."""
         while self.departing and len(self.leaving) < self.spec.parallel:
             daemon = self.departing.popleft()
-            if daemon.kind == CLOCK and self.leaving:
+            if daemon.kind is CLOCK and self.leaving:
                 # The others need it to end.
                 self.departing.append(daemon)
                 return
             if self._must_stop(daemon):
                 self.leaving[daemon.pid] = time.monotonic() + STOP_TIMEOUT
-                processes.send(daemon.pid, daemon.start_time, END_SIGNALS.get(daemon.kind, signal.SIGTERM))
+                processes.send(daemon.pid, daemon.start_time, daemon.kind.end_signal)
 
     def _kill_overdue(self) -> None:
         """Send SIGKILL to the daemons that have not ended STOP_TIMEOUT seconds after SIGTERM."""
@@ -264,7 +266,7 @@ class Farm:
 
     def _kill_stopped_clock(self) -> None:
         """End the coordinator of an event clock that has been stopped (SIGSTOP) for some time: the whole cluster waits for it."""
-        clock = self.daemons.get(CLOCK)
+        clock = self.daemons.get(CLOCK.name)
         if clock is None or not clock.pid or not processes.is_stopped(clock.pid):
             self.clock_stopped_since = math.inf
             return
@@ -277,18 +279,19 @@ class Farm:
         the reverse of the order in which they were started."""
         self.phase = "stopping"
         self._write_state()
-        for kind in ("pbs_sched", *CONTROLLERS, *NODES):
-            pids = [d.pid for d in self.by_pid.values() if d.kind == kind]
+        for kind in (kind for kind in LEAVING_ORDER if kind.role in (Role.SCHEDULER, Role.CONTROLLER, Role.NODE)):
+            pids = [d.pid for d in self.by_pid.values() if d.kind is kind]
             for first in range(0, len(pids), STOP_BATCH):
                 processes.end(pids[first : first + STOP_BATCH], STOP_TIMEOUT)
         members = processes.of_instance(str(self.directory))
-        prerequisites = {kind: {d.pid for d in self.by_pid.values() if d.kind == kind} for kind in reversed(PREREQUISITES)}
-        kept = self.spawner.namespace_holders.union(*prerequisites.values())
+        last = [kind for kind in LEAVING_ORDER if kind.is_prerequisite]
+        prerequisites = [(kind, {d.pid for d in self.by_pid.values() if d.kind is kind}) for kind in last]
+        kept = self.spawner.namespace_holders.union(*(pids for _, pids in prerequisites))
         processes.end({pid: started for pid, started in members.items() if pid not in kept}, STOP_TIMEOUT)
         self.spawner.end_namespaces()
-        for kind, pids_of_kind in prerequisites.items():
-            if kind in END_SIGNALS:
-                processes.send_all(((pid, self.by_pid[pid].start_time) for pid in pids_of_kind), [END_SIGNALS[kind]])
+        for kind, pids_of_kind in prerequisites:
+            if kind.end_signal != signal.SIGTERM:
+                processes.send_all(((pid, self.by_pid[pid].start_time) for pid in pids_of_kind), [kind.end_signal])
             processes.end(pids_of_kind, STOP_TIMEOUT)
         user_folders.remove(self.directory, STATE)
 
@@ -304,7 +307,7 @@ class Farm:
             if daemon.not_before > now:
                 heapq.heappush(self.later, (daemon.not_before, daemon.name, daemon))
             else:
-                self.queues[daemon.kind].append(daemon)
+                self.queues[daemon.kind.name].append(daemon)
 
     def _clear_queues(self) -> None:
         for daemon in itertools.chain((d for _, _, d in self.later), *self.queues.values()):
@@ -317,13 +320,13 @@ class Farm:
         """Start queued daemons as far as order, parallelism and memory permit; none while others have to end."""
         while self.later and self.later[0][0] <= time.monotonic():
             daemon = heapq.heappop(self.later)[2]
-            self.queues[daemon.kind].append(daemon)
+            self.queues[daemon.kind.name].append(daemon)
         if self.departing or self.leaving:
             return
         if not (self.clock_is_set or self._set_clock()):
             return
-        for kind, queue in self.queues.items():
-            while queue and self._may_start(kind):
+        for name, queue in self.queues.items():
+            while queue and self._may_start(DAEMON_KINDS[name]):
                 self._start(queue.popleft())
         self.spawner.restore_hostname()
         if self.phase == "starting" and not (self.starting or self.later or any(self.queues.values())):
@@ -341,12 +344,12 @@ class Farm:
         self.clock_is_set = not self.trouble
         return self.clock_is_set
 
-    def _may_start(self, kind: str) -> bool:
+    def _may_start(self, kind: DaemonKind) -> bool:
         """Return whether a daemon of this kind may be started now: its prerequisites are ready, and for nodes the limits hold."""
-        required = PREREQUISITES[: KIND_ORDER.index(kind)]
-        if any(self.queues[other] for other in required) or any(daemon.kind in required for daemon in self.starting):
+        required = REQUIRED[kind.name]
+        if any(self.queues[other.name] for other in required) or any(daemon.kind in required for daemon in self.starting):
             return False
-        return kind not in NODES or (len(self.starting) < self.spec.parallel and self.pace.allows(len(self.starting)))
+        return not kind.is_node or (len(self.starting) < self.spec.parallel and self.pace.allows(len(self.starting)))
 
     def _update_readiness(self) -> None:
         """Check which daemons have become ready, and update `starting`."""
@@ -354,7 +357,7 @@ class Farm:
         for daemon in list(self.unready.values()):
             if daemon.check_ready():
                 del self.unready[daemon.pid]
-                self.ready[daemon.kind] += daemon.name in self.daemons
+                self.ready[daemon.kind.name] += daemon.name in self.daemons
             elif time.monotonic() - daemon.started_at < STABLE_AFTER:
                 self.starting.append(daemon)
 
@@ -363,14 +366,14 @@ class Farm:
         daemon.started_at, daemon.ready, daemon.adopted, daemon.is_queued = time.monotonic(), False, False, False
         daemon.log_sizes = self._log_sizes(daemon)
         try:
-            if daemon.kind in CONTROLLERS:
-                saved_state.remove(self.directory, self.spec.fresh)
+            if daemon.kind.is_controller:
+                saved_state.remove(self.directory, self.spec.fresh, daemon.kind.records)
             pid = self.spawner.start(daemon)
         except OSError as error:
             self._note_failure(daemon, f"cannot be started: {error}")
             self._enqueue([daemon])
             return
-        if daemon.kind in NODES:
+        if daemon.kind.is_node:
             self.pace.started()
         self._note_started(daemon, pid, daemon.digest)
         self.starting.append(daemon)
@@ -378,7 +381,7 @@ class Farm:
     def _note_started(self, daemon: Daemon, pid: int, digest: str) -> None:
         daemon.pid, daemon.start_time, daemon.running_digest = pid, processes.start_time(pid) or 0, digest
         self.by_pid[pid] = self.unready[pid] = daemon
-        self.up[daemon.kind] += 1
+        self.up[daemon.kind.name] += 1
 
     def _reap(self) -> None:
         """Handle the children that have ended, and adopted daemons, which are no children."""
@@ -411,10 +414,10 @@ class Farm:
         if daemon is None:
             return
         is_wanted = daemon.name in self.daemons
-        self.up[daemon.kind] -= is_wanted
-        self.ready[daemon.kind] -= is_wanted and daemon.ready
+        self.up[daemon.kind.name] -= is_wanted
+        self.ready[daemon.kind.name] -= is_wanted and daemon.ready
         self.unready.pop(pid, None)
-        was_ready = daemon.ready or (daemon.kind == CLOCK and daemon.check_ready())
+        was_ready = daemon.ready or (daemon.kind is CLOCK and daemon.check_ready())
         daemon.pid, daemon.ready = 0, False
         if self.leaving.pop(pid, None) is None:
             self._note_failure(daemon, self._record_end(daemon, code), was_ready)
@@ -424,10 +427,10 @@ class Farm:
     def _note_failure(self, daemon: Daemon, reason: str, was_ready: bool = False) -> None:
         """Count an unexpected end of a daemon and set the time of its next start."""
         self.restarts += 1
-        is_first = was_ready if daemon.kind == CLOCK else time.monotonic() - daemon.started_at > STABLE_AFTER
+        is_first = was_ready if daemon.kind is CLOCK else time.monotonic() - daemon.started_at > STABLE_AFTER
         daemon.failures = 1 if is_first else daemon.failures + 1
         back_off = min(BACK_OFF_MAX, 0.25 * 2**daemon.failures)
-        if daemon.kind == CLOCK:
+        if daemon.kind is CLOCK:
             back_off = 0.0 if was_ready else min(CLOCK_BACK_OFF_MAX, back_off)
         daemon.not_before = time.monotonic() + back_off
         if daemon.failures > 2:
@@ -437,7 +440,7 @@ class Farm:
         """Record the unexpected end of a daemon as an event; returns how it ended."""
         ended = {
             "daemon": daemon.name,
-            "kind": daemon.kind,
+            "kind": daemon.kind.name,
             "exit": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
             "out_of_memory": code == -signal.SIGKILL and self.out_of_memory.look(),
@@ -456,7 +459,7 @@ class Farm:
 
     def _log_sizes(self, daemon: Daemon) -> dict[Path, int]:
         """Return the daemon's log file and its size now."""
-        path = self.directory / (f"log/{daemon.kind}.{daemon.name}.log" if daemon.kind in NODES else f"log/{daemon.name}.log")
+        path = self.directory / (f"log/{daemon.kind.name}.{daemon.name}.log" if daemon.kind.is_node else f"log/{daemon.name}.log")
         try:
             return {path: path.stat().st_size}
         except OSError:
@@ -466,9 +469,9 @@ class Farm:
 
     def _count(self) -> None:
         """Count the daemons that are wanted, up and ready. Other methods update the counters."""
-        self.wanted = Counter(d.kind for d in self.daemons.values())
-        self.up = Counter(d.kind for d in self.daemons.values() if d.pid)
-        self.ready = Counter(d.kind for d in self.daemons.values() if d.ready)
+        self.wanted = Counter(d.kind.name for d in self.daemons.values())
+        self.up = Counter(d.kind.name for d in self.daemons.values() if d.pid)
+        self.ready = Counter(d.kind.name for d in self.daemons.values() if d.ready)
 
     def state(self) -> dict[str, Any]:
         """Return the farm's state, the content of DIRECTORY/run/farm.json.
@@ -482,10 +485,10 @@ class Farm:
         nodes' that somebody has stopped (SIGSTOP) for STOPPED_AFTER seconds; refused: reason by isolation measure that the kernel
         refused
         """
-        kinds = [kind for kind in KIND_ORDER if self.wanted[kind]]
-        controller = next((self.daemons[kind] for kind in CONTROLLERS if kind in self.daemons), None)
+        kinds = [name for name in DAEMON_KINDS if self.wanted[name]]
+        controller = next((daemon for daemon in map(self.daemons.get, DAEMON_KINDS) if daemon and daemon.kind.is_controller), None)
         is_starting = self.phase == "starting"
-        nodes = sum(self.ready[kind] for kind in NODES)
+        nodes = sum(self.ready[name] for name in NODE_KINDS)
         rate = self.rate.note(nodes, time.monotonic()) if is_starting and not self.leaving else None
         return {
             "pid": os.getpid(),
@@ -493,10 +496,10 @@ class Farm:
             "identity": self.identity,
             "specification": self.spec.digest,
             "phase": self.phase,
-            "daemons": {kind: {"wanted": self.wanted[kind], "up": self.up[kind], "ready": self.ready[kind]} for kind in kinds},
+            "daemons": {name: {"wanted": self.wanted[name], "up": self.up[name], "ready": self.ready[name]} for name in kinds},
             "leaving": len(self.departing) + len(self.leaving),
             "rate": rate and round(rate, 1),
-            "waiting_for_memory": self.pace.waiting if any(self.queues[kind] for kind in NODES) else None,
+            "waiting_for_memory": self.pace.waiting if any(self.queues[name] for name in NODE_KINDS) else None,
             "controller_pid": controller.pid if controller else 0,
             "restarts": self.restarts,
             "failing": dict(itertools.islice(self._failing(), SHOWN_FAILURES)),
@@ -507,8 +510,11 @@ class Farm:
         }
 
     def _stopped(self) -> dict[str, int]:
-        """Return the process ids of stopped daemons by name, as in `state`. A node is one of many: the controller notices it."""
-        daemons = [self.daemons[kind] for kind in KIND_ORDER if kind not in NODES and kind in self.daemons]
+        """Return the process ids of daemons that have been stopped (SIGSTOP) for some time, by name, as in `state`.
+
+        Nodes are left out: the controller notices those that do not answer.
+        """
+        daemons = [self.daemons[kind.name] for kind in KINDS if not kind.is_node and kind.name in self.daemons]
         stopped = {daemon.pid: daemon.name for daemon in daemons if daemon.pid and processes.is_stopped(daemon.pid)}
         now = time.monotonic()
         self.stopped_since = {pid: self.stopped_since.get(pid, now) for pid in stopped}
@@ -546,19 +552,19 @@ class Farm:
 def failure_of(state: Mapping[str, Any], directory: Path, kinds: Collection[str] = ()) -> str:
     """Return why the farm in `state` cannot start a daemon, or which one is stopped, and what to do; empty when none fails.
 
-    Of several failing daemons it is the one that others depend on most: slurmctld does not start without slurmdbd. With `kinds`,
-    only daemons of these names count.
+    Of several failing daemons it is the one that others depend on most. With `kinds`, only daemons of these names count.
     """
     if state.get("trouble"):
         return str(state["trouble"])
     stopped = state.get("stopped")
-    for name in KIND_ORDER:
+    for name in DAEMON_KINDS:
         if isinstance(stopped, dict) and isinstance(pid := stopped.get(name), int):
             return f"{name} has been stopped by a signal: let it go on with `kill -CONT {pid}`"
     failing = {name: reason for name, reason in state["failing"].items() if not kinds or name in kinds}
     if not failing:
         return ""
-    name = min(failing, key=lambda name: KIND_ORDER.index(name) if name in KIND_ORDER else len(KIND_ORDER))
+    order = list(DAEMON_KINDS)
+    name = min(failing, key=lambda name: order.index(name) if name in order else len(order))
     others = f" (of {state['failing_count']} daemons)" if state["failing_count"] > 1 else ""
     what_to_do = advice(failing[name], directory) or f"; see {directory}/log"
     return f"{name}{others} does not start: {failing[name]}{what_to_do}"

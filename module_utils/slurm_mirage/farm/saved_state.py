@@ -1,8 +1,9 @@
-"""The saved state of slurmctld, which the farm removes where a run has to begin with a clean one."""
+"""The saved state of the controller, which the farm removes where a run has to begin with a clean one."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,9 +11,7 @@ FOLDER = "state"
 FRESH_FOR = "state/fresh_for"
 """File with the name for which the state was removed last."""
 KEPT = ("clock", "fresh_for")
-"""First parts of the names of files in the folder that are not slurmctld's."""
-RECORDS = ("log/jobcomp.log",)
-"""Records of ended jobs. With a clean state the numbers of jobs begin again."""
+"""First parts of the names of files in the folder that are not the controller's."""
 
 
 def is_fresh_for(directory: Path, name: str) -> bool:
@@ -25,8 +24,11 @@ def is_fresh_for(directory: Path, name: str) -> bool:
         return False
 
 
-def remove(directory: Path, name: str) -> None:
-    """Remove the state for `name`, if it was not removed for it before; the controller does not run. Raises OSError."""
+def remove(directory: Path, name: str, records: Iterable[str]) -> None:
+    """Remove the state for `name`, if it was not removed for it before; the controller does not run. Raises OSError.
+
+    records: paths in `directory` of its records of ended jobs: with a clean state the numbers of jobs begin again
+    """
     if is_fresh_for(directory, name):
         return
     for path in (directory / FOLDER).iterdir():
@@ -36,7 +38,7 @@ def remove(directory: Path, name: str) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-    for record in RECORDS:
+    for record in records:
         with suppress(FileNotFoundError):
             (directory / record).unlink()
     (directory / FRESH_FOR).write_text(name)

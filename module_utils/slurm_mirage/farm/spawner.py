@@ -15,8 +15,9 @@ from typing import Any
 from ..base import processes
 from ..base.errors import WrongUse
 from ..clock import instance_clock
+from ..rm.daemon_kinds import CLOCK
 from . import isolation, namespaces, tracepoints
-from .daemons import CLOCK, CONTROLLERS, NODES, VIRTUAL_TIME_KINDS, Daemon, Spec
+from .daemons import Daemon, Spec
 from .host_settings import HostSettings
 from .hosts_file import HostsFile
 from .pid_namespaces import PidNamespaces
@@ -24,27 +25,9 @@ from .pid_namespaces import PidNamespaces
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # without a reset, its children and so every job would ignore them
 DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # environment variable of a daemon: the digest with which it was started
 NAME_VARIABLE = "SLURM_MIRAGE_DAEMON"  # environment variable of a daemon: its name in the farm's specification
-HIGH_PRIORITY_KINDS = ("munged", CLOCK, "postgres", "pbs_comm", "pbs_sched", *CONTROLLERS)  # these keep the farm's priority
-REAL_TIME_KINDS = ("munged", CLOCK)
 PRIORITY, REAL_TIME, NAMESPACES = "higher priority", "real-time priority of munged and of the event clock", "PID namespaces"
 HOST_NAMES, FIXED_ADDRESSES = "names of the other hosts", "fixed addresses"
 ROOT = "root"
-ROOT_DAEMONS_CAPABILITIES = (
-    "chown",
-    "dac_override",
-    "dac_read_search",
-    "fowner",
-    "kill",
-    "net_bind_service",
-    "setgid",
-    "setuid",
-    "sys_resource",
-)
-"""What a daemon that runs as root may do there, as setpriv(1) names it: what PBS needs to write its files, to know its clients by
-their reserved ports, and to run jobs as their users."""
-OTHERS_CAPABILITIES = ("net_bind_service",)
-"""Capabilities of a daemon that runs as neither root nor the instance's user, such as the database server: it may listen on a port
-that `isolation.reserve_ports` keeps from the instance's user."""
 COUNTING = "counts of runnable threads by BPF"
 
 
@@ -109,7 +92,7 @@ class Spawner:
         try:
             self._enter_network(spec)
         except OSError as error:
-            needs = "this host allows no network namespace to root: OpenPBS needs CAP_SYS_ADMIN and CAP_NET_ADMIN"
+            needs = f"this host allows no network namespace to root: {spec.manager} needs CAP_SYS_ADMIN and CAP_NET_ADMIN"
             raise NoNetwork(f"{needs} ({error.strerror})") from error
         if kept := spec.network.get("kept"):
             first, last = kept["ports"]
@@ -135,7 +118,7 @@ class Spawner:
     def complete(self, spec: Spec) -> None:
         """Add what only this process knows to the command of an event clock's coordinator in `spec`."""
         for daemon in spec.daemons.values():
-            if daemon.kind == CLOCK:
+            if daemon.kind is CLOCK:
                 daemon.command.append(self._tracepoints)
                 if not self._tracepoints:
                     self.refused[COUNTING] = self._no_tracepoints
@@ -181,14 +164,14 @@ class Spawner:
 
     def start(self, daemon: Daemon) -> int:
         """Start a daemon; returns its process id. Raises OSError."""
-        if daemon.kind == CLOCK:
+        if daemon.kind is CLOCK:
             daemon.served = daemon.last_coordinator()
         elif daemon.ready_file:
             ready_file = Path(daemon.ready_file)
             ready_file.parent.mkdir(mode=0o700, exist_ok=True)  # run/private: others must not reach the sockets in it
             ready_file.unlink(missing_ok=True)
         self._enter(daemon.hostname)
-        if daemon.kind == CLOCK and self._tracepoints and COUNTING not in self.refused:
+        if daemon.kind is CLOCK and self._tracepoints and COUNTING not in self.refused:
             pid = self._spawn_counting(daemon)
         elif not daemon.pid_namespace or NAMESPACES in self.refused:
             pid = self._spawn(daemon)
@@ -198,9 +181,9 @@ class Spawner:
                 pid = self._spawn(daemon)
             finally:
                 self._namespaces.leave()
-        if daemon.kind in REAL_TIME_KINDS and REAL_TIME not in self.refused:
+        if daemon.kind.is_real_time and REAL_TIME not in self.refused:
             isolation.set_real_time(pid)
-        if daemon.kind not in HIGH_PRIORITY_KINDS and PRIORITY not in self.refused:
+        if not daemon.kind.keeps_priority and PRIORITY not in self.refused:
             isolation.lower_priority(pid)
         return pid
 
@@ -230,9 +213,9 @@ class Spawner:
         try:
             account = pwd.getpwnam(daemon.account)
         except KeyError as error:
-            raise OSError(errno.ENOENT, f"{daemon.kind} runs as the account {daemon.account}, which is not there") from error
+            raise OSError(errno.ENOENT, f"{daemon.kind.name} runs as the account {daemon.account}, which is not there") from error
         is_root = daemon.account == ROOT
-        kept = ",".join(("-all", *(f"+{name}" for name in (ROOT_DAEMONS_CAPABILITIES if is_root else OTHERS_CAPABILITIES))))
+        kept = ",".join(("-all", *(f"+{name}" for name in daemon.kind.capabilities)))
         # A program that root runs has all that the bounding set leaves; others have what is ambient.
         inherited = "-all" if is_root else kept
         change = ["/usr/bin/setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
@@ -244,19 +227,21 @@ class Spawner:
             with isolation.with_capabilities(isolation.ACCOUNT_CAPABILITIES):
                 return self._execute(daemon, [*change, *daemon.command])
         except PermissionError as error:
-            needed = "OpenPBS needs CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_NET_BIND_SERVICE"
-            raise PermissionError(error.errno, f"{error.strerror}: {needed} to run {daemon.kind} as {daemon.account}") from error
+            needed = f"{daemon.kind.manager} needs CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_NET_BIND_SERVICE"
+            raise PermissionError(
+                error.errno, f"{error.strerror}: {needed} to run {daemon.kind.name} as {daemon.account}"
+            ) from error
 
     def _execute(self, daemon: Daemon, command: list[str]) -> int:
         # A node's daemon has its own log file; messages of other daemons before they open theirs are kept for error reports.
-        output = "/dev/null" if daemon.kind in NODES else f"log/{daemon.name}.stderr"
+        output = "/dev/null" if daemon.kind.is_node else f"log/{daemon.name}.stderr"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         identification = {
             processes.INSTANCE_VARIABLE: str(self.directory),
             DIGEST_VARIABLE: daemon.digest,
             NAME_VARIABLE: daemon.name,
         }
-        clock = self._clock if daemon.kind in VIRTUAL_TIME_KINDS else {}
+        clock = self._clock if daemon.kind.uses_clock else {}
         return os.posix_spawn(
             command[0],
             command,

@@ -27,9 +27,11 @@ def wanted(room: Room, planned: bool) -> int:
 
 
 def to_ask(room: Room, now: float, ahead: float, asked: Collection[tuple[int, int]]) -> Iterator[tuple[FillerJob, PlannedJob]]:
-    """The running fillers whose nodes a job of the workload is to get within `ahead` seconds from `now`, with that job.
+    """The running fillers that have to be asked for their nodes, each with the job of the workload that is planned to get a node of
+    it within `ahead` seconds from `now`.
 
-    `asked`: ids and starts of fillers that were asked already. A job whose planned instant is over gets no help: it preempts.
+    `asked`: ids and starts of fillers that were asked already. For a job whose planned instant is over no filler is asked: the job
+    preempts them.
     """
     first: dict[str, PlannedJob] = {}
     for job in sorted(room.planned, key=lambda job: -job.start):

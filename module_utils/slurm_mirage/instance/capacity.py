@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
 from ..base import processes
-from ..farm.daemons import NODES
 from ..farm.farm import read_state
 from ..farm.pacing import host_memory
+from ..rm.registry import DAEMON_KINDS, NODE_KINDS
 from .sizing import PID_MAX, Capacity, Load
 
 KSM = Path("/sys/kernel/mm/ksm/run")
@@ -75,13 +76,14 @@ def running_load(directory: Path) -> Load:
     """Return the load of the running nodes of the instance in `directory`, which already use what they need; without jobs."""
     state = read_state(directory)
     if state is not None:
-        nodes = sum(state["daemons"].get(kind, {}).get("up", 0) for kind in NODES)
-        database = state["daemons"].get("mariadbd", {}).get("up", 0) > 0
+        up = {kind: counts["up"] for kind, counts in state["daemons"].items()}
     elif (directory / "run").is_dir():
         names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes.of_instance(str(directory))]
-        nodes, database = sum(names.count(kind) for kind in NODES), "mariadbd" in names
+        up = Counter(names)
     else:
-        nodes, database = 0, False
+        up = {}
+    nodes = sum(up.get(kind, 0) for kind in NODE_KINDS)
+    database = any(up.get(kind.name, 0) > 0 for kind in DAEMON_KINDS.values() if kind.is_database)
     if (directory / "pbs").is_dir():
         return Load(nodes, jobs=0, openpbs=True)
     return Load(nodes, wide_steps=not (directory / "etc/common.conf").exists(), jobs=0, database=database)

@@ -37,7 +37,7 @@ from ..base.errors import WrongUse
 from ..base.files import differs, undamaged_json, write_atomically
 from ..base.run_files import PROGRESS
 from ..base.run_lock import lock_holder
-from ..farm.daemons import CONTROLLERS, NODES
+from ..rm.registry import DAEMON_KINDS
 from .placement import Block, following
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,20}\Z")
@@ -62,7 +62,8 @@ def commands_of(directory: Path) -> Path:
     """Return the folder of the commands (squeue, qstat) of the resource manager's release that the instance in `directory` runs."""
     farm = undamaged_json(directory / "etc/farm.json")
     daemons = farm.get("daemons", []) if isinstance(farm, dict) else []
-    programs = [Path(daemon["command"][0]) for daemon in daemons if daemon["kind"] in (*CONTROLLERS, *NODES)]
+    of_manager = [kind.name for kind in DAEMON_KINDS.values() if kind.is_controller or kind.is_node]
+    programs = [Path(daemon["command"][0]) for daemon in daemons if daemon["kind"] in of_manager]
     return programs[0].parents[1] / "bin" if programs else Path("/usr/bin")
 
 
@@ -153,7 +154,7 @@ class Ports:
     several: bool = False
 
     def choose(self, wanted: int | None) -> Block:
-        """Return the block. `wanted` is the requested first port, or None. Raises WrongUse."""
+        """Return the block of ports for the nodes. `wanted` is the first port that the user requests, or None. Raises WrongUse."""
         ports = min(self.nodes + 1, MOST_PORTS)
         if self.several and ports <= self.nodes:
             raise WrongUse(
@@ -203,7 +204,7 @@ class Ports:
         return block
 
     def _find(self, ports: int) -> Block:
-        """Return the earlier block, or the first free one. When none of `ports` ports is free, a smaller one on more addresses."""
+        """Return the earlier block, or else the first free one: of `ports` ports, or of fewer, which are used on more addresses."""
         sizes = [ports]
         while not self.several and sizes[-1] // 2 >= FEWEST_PORTS:
             sizes.append(sizes[-1] // 2 + 1)

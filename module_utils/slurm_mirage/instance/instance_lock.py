@@ -339,3 +339,22 @@ def holder_of(given: Mapping[str, Any]) -> Holder:
         return Holder(**{**given, "pid": int(given["pid"]), "started": int(given["started"])})
     except (KeyError, TypeError, ValueError) as error:
         raise WrongUse(f"holder: is not the holder of a lock ({error})") from error
+
+
+def apply(params: Mapping[str, Any], check_mode: bool) -> bool:
+    """Bring the lock into the state that the parameters of slurm_instance_lock say; returns whether a lock was removed.
+
+    Raises WrongUse.
+    """
+    directory = Path(params["directory"])
+    if params["state"] == "absent":
+        return exists(directory) if check_mode else remove(directory)
+    if check_mode:
+        return False
+    callers = Callers.of_this_process()
+    holder = holder_of(params["holder"]) if params["holder"] else Holder.of_caller(params["run"], callers)
+    if params["state"] == "released":
+        release(directory, holder)
+    else:
+        take(directory, holder, params["run"], anchors=callers.anchors)
+    return False

@@ -12,15 +12,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..base.errors import WrongUse
 from ..base.hostlist import compress, expand
-from ..rm.slurm.node_classes import NodeClass
-from ..rm.slurm.node_commands import REASON, Hardware, Node, NodeCommands, PlacedJob
+from ..rm.api import ResourceManagerError
+from ..rm.slurm.node_classes import NodeClass, node_classes
+from ..rm.slurm.node_commands import REASON, Hardware, Node, NodeCommands, PlacedJob, controller_runs
 from ..rm.slurm.node_options import arrangement, word
-from .instance import refuse_during_run
+from .instance import commands_of, refuse_during_run
 
 SHOWN_JOBS = 5
+QUERY_TIMEOUT = 20.0  # seconds; without munged, each query takes as long
 
 
 @dataclass(frozen=True)
@@ -157,3 +160,30 @@ def stay(slurm: NodeCommands, write: bool) -> frozenset[str]:
     if write:
         slurm.undrain(drained)
     return drained
+
+
+def ensure(directory: Path, parameters: Mapping[str, Any], write: bool) -> dict[str, Any]:
+    """Let nodes leave or stay, if `write` is true; returns what the module slurm_node_removal returns, by its parameters.
+
+    Raises WrongUse and ResourceManagerError.
+    """
+    wanted = wanted_hardware(node_classes(parameters["nodes"] or []))
+    if not controller_runs(directory):
+        return {"changed": False, "leaving": "", "resumed": ""}
+    slurm = NodeCommands.of_instance(directory, parameters["bin"] or commands_of(directory), QUERY_TIMEOUT)
+    try:
+        if parameters["state"] == "staying":
+            resumed = stay(slurm, write)
+            return {"changed": bool(resumed), "leaving": "", "resumed": compress(resumed)}
+        change = leave(slurm, directory, wanted, write, parameters["addresses"])
+    except ResourceManagerError:
+        # After a failed change, the cause of the failure is reported; a later call resumes the nodes.
+        slurm_conf = (directory / "etc/slurm.conf").read_text()
+        if parameters["state"] == "leaving" and not all_stay(slurm_conf, wanted, parameters["addresses"]):
+            raise
+        return {"changed": False, "leaving": "", "resumed": ""}
+    return {
+        "changed": bool(change.drain or change.resume),
+        "leaving": compress(change.going),
+        "resumed": compress(change.resume),
+    }

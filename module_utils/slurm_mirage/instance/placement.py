@@ -19,10 +19,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
 
 from ..base.errors import WrongUse
 from ..rm.slurm.conf import Nodes
-from ..rm.slurm.node_classes import NodeClass
+from ..rm.slurm.node_classes import NodeClass, node_classes
 
 PLACED = re.compile(
     r"^NodeName=(?P<prefix>[A-Za-z._-][A-Za-z0-9._-]*?)\[?(?P<first>\d+)(?:-(?P<last>\d+)\])? "
@@ -195,3 +197,18 @@ def _ranges(item: NodeClass, places: Mapping[Name, Place]) -> Iterable[Nodes]:
                 yield Nodes(item.prefix, begin, number - begin, item.cpus, begin_address, begin_port, item.extra)
             begin, begin_address, begin_port = number, address, port
     yield Nodes(item.prefix, begin, item.first + item.count - begin, item.cpus, begin_address, begin_port, item.extra)
+
+
+def shares(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how many nodes each host gets, as the module slurm_placement_info does, by its parameters. Raises WrongUse."""
+    if not parameters["hosts"]:
+        raise WrongUse("group compute is empty; it may hold the hosts that run the emulated nodes", parameter="inventory")
+    known = known_in(Path(parameters["directory"]))
+    return {"counts": nodes_of_hosts(node_classes(parameters["nodes"]), parameters["hosts"], placed_in(known)), "known": known}
+
+
+def known_in(directory: Path) -> str:
+    """Return the NodeName lines of the instance's slurm.conf; empty when the file does not exist."""
+    slurm_conf = directory / "etc/slurm.conf"
+    lines = slurm_conf.read_text().splitlines() if slurm_conf.exists() else []
+    return "".join(f"{line}\n" for line in lines if line.startswith("NodeName="))

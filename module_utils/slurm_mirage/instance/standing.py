@@ -19,7 +19,7 @@ from typing import Any
 from ..base import processes, user_folders
 from ..base.errors import WrongUse
 from ..base.files import file_digest, read_json, undamaged_json, write_json
-from ..farm.control import is_complete, running_farm
+from ..farm.running import is_complete, running_farm
 from ..farm.saved_state import FRESH_FOR
 from ..rm.api import Commands, ResourceManagerError
 from ..rm.registry import manager_of

@@ -45,8 +45,8 @@ class Cause(IntEnum):
 class FillerRecord:
     """What a filler wrote. Instants are virtual nanoseconds since the epoch, lengths virtual nanoseconds.
 
-    id: number of the filler. slurm_job_id and restart (Slurm's count of restarts) tell the execution; 0 outside Slurm.
-    start: how often it had been started, 1 or more. node: where it ran, "" outside Slurm.
+    id: number of the filler. slurm_job_id and restart (Slurm's count of restarts) identify the execution; 0 outside Slurm.
+    start: number of this start of the filler, from 1. node: where it ran, "" outside Slurm.
     start_ns, ready_ns: when this execution began and when its restore was over; ready_ns is 0 if it did not come to that.
     from_ns, to_ns: the stretch since the last save (or since it was ready) up to the begin of this save.
     saved_ns: the end of this save. From there on the next stretch begins.
@@ -90,12 +90,12 @@ class FillerRecord:
 
     @property
     def is_saved(self) -> bool:
-        """Whether the work of the stretch counts."""
+        """Whether the work since the last save was saved, and so counts."""
         return not self.failed and self.cause in (Cause.INTERVAL, Cause.REQUEST, Cause.SLOT, Cause.END)
 
     @property
     def useful_ns(self) -> int:
-        """Time of work that counts: that of a stretch that was saved."""
+        """Time of work that was saved with this record; 0 if it was lost."""
         return self.worked_ns if self.is_saved else 0
 
 

@@ -129,7 +129,7 @@ class Malleable:
         )
 
     def text(self) -> str:
-        """The words. They need no file, and leave out what has its default."""
+        """The words, as `parse` reads them, without options that have their defaults. A speed-up table is given by its rows."""
         words = [f"{self.minimum}:{self.maximum}:{self.factor}:{self.preferred or '-'}"]
         if self.check != 15:
             words.append(f"check={decimal_text(self.check)}")

@@ -31,7 +31,7 @@ from ..base.files import locked_folder
 from ..farm import isolation
 from ..farm.hosts_file import HostsFile
 from ..rm.openpbs import addresses, datastore
-from ..rm.openpbs.daemon_commands import DATABASE, NETWORK, NO_COMMANDS
+from ..rm.openpbs.daemons import DATABASE, NETWORK, NO_COMMANDS
 
 TIMEOUT = 120.0  # seconds that a server may take to start or to end
 

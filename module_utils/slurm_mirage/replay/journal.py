@@ -18,15 +18,13 @@ from ..base import strict_json, user_folders
 from ..base.errors import WrongUse
 from ..base.strict_json import COUNT, INSTANT, LENGTH, TEXT, Each, Either, Maybe, Named, NotStrict, Number, Object, Row, Shape, Text
 from ..jobs import arrays
-
-Event = dict[str, Any]
+from .actions import ENDED, KINDS, RESUBMITTED, START, Cancel, Event, Submit
 
 _WIDTH = Object({"nodes": COUNT, "seconds": LENGTH, "error": Maybe(LENGTH), "jobs": COUNT})
 _LAUNCH_COST = Object({"narrow": Maybe(_WIDTH), "wide": Maybe(_WIDTH), "processors": Number(1e-6, 1e9), "reason": TEXT})
-_SUBMITTED: dict[str, Shape] = {"index": COUNT, "slurm_id": COUNT, "due": INSTANT, "began": Maybe(INSTANT), "retries": COUNT}
 _COMPARED: dict[str, Shape] = dict.fromkeys(("stale", "surplus"), Each(Row((COUNT, COUNT))))
 _MEMBERS: dict[str, dict[str, Shape]] = {
-    "start": {
+    START: {
         "boot_time": COUNT,
         "next_id": COUNT,
         **dict.fromkeys(("virtual", "outside"), Maybe(INSTANT)),
@@ -36,10 +34,9 @@ _MEMBERS: dict[str, dict[str, Shape]] = {
         "launch_cost": Maybe(Either((LENGTH, _LAUNCH_COST), "a number or the cost of launches")),
         "clock": Maybe(Named(Number())),
     },
-    "submitted": _SUBMITTED,
-    "resubmitted": _SUBMITTED,
-    "ended": {"index": COUNT},
-    "cancelled": {"index": COUNT},
+    **{kind.event: kind.members for kind in KINDS},
+    RESUBMITTED: Submit.members,
+    ENDED: {"index": COUNT},
     "resumed": {"gap": LENGTH},
     "restarted": {"boot_time": COUNT, "since": Maybe(INSTANT)},
     "closed": {"partitions": Each(TEXT)},
@@ -51,6 +48,8 @@ _MEMBERS: dict[str, dict[str, Shape]] = {
     "stopped": {},
     "failed": {},
 }
+OF_SUBMISSIONS = [kind.event for kind in KINDS if kind.is_of_submission]
+"""Kinds of the events of actions that another submission of their job undoes."""
 EVENTS = {kind: Object({"real": INSTANT, **members}) for kind, members in _MEMBERS.items()}
 """The shapes of the events, by kind."""
 _EVENT = Object({"event": Text(words=tuple(EVENTS))})
@@ -75,7 +74,8 @@ class History:
     """When each job was submitted (the last time, if it was lost in between), by index."""
     lags: dict[int, float] = field(default_factory=dict)
     """How much later than due each job was accepted the first time, by index."""
-    cancelled: set[int] = field(default_factory=set)
+    done: dict[str, set[int]] = field(default_factory=lambda: {kind.event: set() for kind in KINDS if kind is not Submit})
+    """Indices of the actions that were carried out, by the kind of their event; `job_ids` has the submissions."""
     resubmitted: int = 0
     retries: int = 0
     shift: float = 0.0
@@ -107,14 +107,23 @@ class History:
     last_sign: float = 0.0
     finished: bool = False
 
+    @property
+    def cancelled(self) -> set[int]:
+        """Indices of the jobs that were cancelled since their last submission."""
+        return self.done[Cancel.event]
+
+    def is_done(self, kind: str, index: int) -> bool:
+        """Whether the action with this kind of event was carried out."""
+        return index in (self.job_ids if kind == Submit.event else self.done[kind])
+
     def apply(self, event: Event) -> None:
         """Add the next event, which has its shape (EVENTS)."""
         kind = event["event"]
-        if kind == "start":
+        if kind == START:
             self.start = event
             self.boot_time = event["boot_time"]
             self.highest_id = event["next_id"] - 1
-        elif kind in ("submitted", "resubmitted"):
+        elif kind in (Submit.event, RESUBMITTED):
             index = event["index"]
             if self.job_ids.setdefault(index, event["slurm_id"]) != event["slurm_id"]:
                 self.moved.add(index)
@@ -122,13 +131,14 @@ class History:
             self.submitted_at[index] = event["real"]
             self.lags.setdefault(index, max(0.0, event["real"] - event["due"]))
             self.retries += event["retries"]
-            self.resubmitted += kind == "resubmitted"
-            self.cancelled.discard(index)
+            self.resubmitted += kind == RESUBMITTED
+            for other in OF_SUBMISSIONS:
+                self.done[other].discard(index)
             self.highest_id = max(self.highest_id, arrays.number(event["slurm_id"]))
-        elif kind == "ended":
+        elif kind == ENDED:
             self.ended.setdefault(event["index"], event["real"] - self.shift)
-        elif kind == "cancelled":
-            self.cancelled.add(event["index"])
+        elif kind in self.done:
+            self.done[kind].add(event["index"])
         elif kind == "resumed":
             self.shift += event["gap"]
             self.interruptions.append(event)

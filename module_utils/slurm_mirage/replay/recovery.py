@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from ..jobs import arrays
 from ..jobs.kinds import JobKind
 from ..rm.api import NOT_ENDED, CompletedJob, JobState, QueuedJob
+from .actions import RESUBMITTED, Submit
 from .details import keep_details, kept_details
 from .process import Failed
 from .submitter import Submitter
@@ -69,9 +70,9 @@ def compare(
 ) -> Comparison:
     """Compare the journal with the resource manager, by the jobs' names.
 
-    `journalled`: the id of each submitted job by index; `indices`: index by name, of the whole plan. The completion log is
-    read before the queue (`ended_before`: what is in it and active all the same had ended once) and after it (`ended_after`:
-    whoever left the queue is in it). `played`: virtual second at which a job's program recorded that it was done, by index.
+    `journalled`: the id of each submitted job, by index. `indices`: the index of each job of the plan, by name. The completion log
+    is read before and after the queue: a job of `ended_before` that is active in the queue had ended and runs again; `ended_after`
+    has all jobs that have left the queue. `played`: the virtual second at which a job's program recorded its end, by index.
     """
     over = {indices[job.name] for job in ended_before if job.name in indices and job.ended_for_good}
     known: dict[int, int] = {indices[job.name]: job.job_id for job in ended_after if job.name in indices}
@@ -189,7 +190,7 @@ class Recovery:
             self._all.retry_until_answered(lambda: self._all.manager.cancel_named(self._all.placeholder))
         for index in missing:
             self._all.waker.check()
-            self._all.submit(self._all.plan[index], "resubmitted")
+            self._all.note(self._all.submit(self._all.plan[index], RESUBMITTED))
         if missing or comparison.unjournalled or removed:
             log.warning(
                 "compared: %d submitted again, %d found, %d second copies and %d new runs of ended jobs cancelled",
@@ -217,7 +218,7 @@ class Recovery:
         return any(restart["real"] > submitted_at for restart in self._all.history.restarts)
 
     def _account_for(self, unrecorded: Sequence[int], lost: Sequence[int]) -> None:
-        """Find out how jobs without a line in the completion log ended, and keep what the manager says of them."""
+        """Determine the final states of jobs without a line in the completion log, and save the manager's details of these jobs."""
         states = {**dict.fromkeys(unrecorded, UNRECORDED), **dict.fromkeys(lost, LOST)}
         states.update((index, state) for index, state in self.unrecorded.items() if index in states)
         new = {self._all.history.job_ids[index]: index for index in states if index not in self.unrecorded}
@@ -246,7 +247,7 @@ class Recovery:
             self.unsettle()
 
     def _close_partitions(self) -> None:
-        """Let no job start. The journal is written first, so that a replay that goes on with the run opens them again."""
+        """Close the partitions, so that no job starts. The journal has it first: a replay that goes on with the run opens them."""
         submitter = self._all
         if not submitter.history.closed:
             partitions = submitter.retry_until_answered(submitter.manager.open_partitions)
@@ -266,7 +267,7 @@ class Recovery:
                 submitter.manager.set_dependency(job_id, submitter.dependency(row))
 
     def open_partitions(self) -> None:
-        """Let jobs start again, if they may not. Raises ResourceManagerError."""
+        """Open the partitions again, if the replay has closed them. Raises ResourceManagerError."""
         submitter = self._all
         if submitter.history.closed:
             submitter.manager.set_partitions(submitter.history.closed, are_open=True)
@@ -314,7 +315,9 @@ class Recovery:
         history = submitter.history
         for index, job_id in unjournalled.items():
             is_of_known_array = submitter.is_of_known_array(job_id)
-            if index != submitter.next_index() and index not in history.job_ids and not is_of_known_array:
+            following = submitter.timeline.next_submission()
+            is_next = following is not None and following.index == index
+            if not is_next and index not in history.job_ids and not is_of_known_array:
                 name = submitter.plan[index].name
                 raise Failed(f"the resource manager knows {name}, which this run has not come to: is RUN used twice?")
             is_reused = arrays.number(job_id) <= history.highest_id and not is_of_known_array
@@ -322,7 +325,7 @@ class Recovery:
                 continue  # it is submitted anew, as the next one or as a missing one
             # It was accepted at about the last instant at which the replay is known to have been alive.
             real = history.submitted_at.get(index, history.last_sign)
-            submitter.record("submitted", index, job_id, real, real, 0, found=True)
+            submitter.note(submitter.submitted([(index, job_id)], Submit.event, real, real, 0, found=True))
 
     def _give_up(self, index: int, job_id: int) -> bool:
         row = self._all.plan[index]

@@ -111,7 +111,9 @@ class Replay:
         if self.history.start and self.history.start["plan_sha256"] != self.settings.plan_sha256:
             raise WrongUse(f"{self.folder}/plan.csv: is not the plan that this run was started with")
         diagnostics = self.manager.records.diagnostic_metrics
-        heartbeat = Heartbeat(self.status, self.folder, self.clock, self.submitter.began, diagnostics, self.submitter.halts)
+        heartbeat = Heartbeat(
+            self.status, self.folder, self.clock, self.submitter.timeline.began, diagnostics, self.submitter.halts
+        )
         heartbeat.start()
         monitor = None
         try:
@@ -213,8 +215,6 @@ class Replay:
         stay. Jobs that were overdue when it began are submitted at once, in order."""
         self.journal.append("resumed", real=time.time(), gap=gap, submitted=len(self.history.job_ids))
         log.info("resumed after %.1f s: %d of %d submitted", gap, len(self.history.job_ids), len(self.plan))
-        for index in self.history.submitted_at:
-            self.submitter.plan_cancel(index)
         self.submitter.count()
         self.recovery.unsettle()
         self.recovery.compare()
@@ -232,8 +232,8 @@ class Replay:
         return min(gap, max(0.0, outside - real)) if self.settings.event_clock else gap
 
     def _play(self, monitor: Monitor) -> None:
-        """Submit and cancel at the due instants, until all jobs have ended and a comparison finds no difference."""
-        submitter, recovery = self.submitter, self.recovery
+        """Carry out the actions at their instants, until all jobs have ended and a comparison finds no difference."""
+        submitter, recovery, timeline = self.submitter, self.recovery, self.submitter.timeline
         while True:
             self.waker.check()
             if monitor.failure is not None:
@@ -244,22 +244,20 @@ class Replay:
                 recovery.compare()
             self._note_halts(monitor)
             submitter.note_ends(monitor.ended, recovery.unrecorded.keys())
-            following = submitter.next_index()
-            submission, cancel = submitter.due(following), submitter.next_cancel()
+            instant, action = timeline.next()
             self.status.phase = "submitting" if len(self.history.job_ids) < len(self.plan) else "draining"
             now = time.time()
-            if submission <= min(now, cancel):
-                submitter.submit(self.plan[following], "submitted")
-            elif cancel <= now:
-                submitter.cancel_next(monitor.ended)
+            if action is not None and instant <= now:
+                timeline.take(action)
+                submitter.carry_out(action, monitor.ended)
             elif self._all_ended(monitor) and recovery.compare():
                 return
             else:
-                self._wait(min(submission, cancel, recovery.again_at), now)
+                self._wait(min(instant, recovery.again_at), now)
 
     def _wait(self, until: float, now: float) -> None:
         """Wait until something is due, until the monitor has looked, or until it is time to look for ends of jobs."""
-        on_event_clock, awaits_ends = self.settings.event_clock, self.submitter.awaits_ends()
+        on_event_clock, awaits_ends = self.settings.event_clock, self.submitter.timeline.awaits_ends()
         if not on_event_clock or awaits_ends:
             until = min(until, now + (1.0 if on_event_clock or not awaits_ends else ENDS_INTERVAL))
         self.waker.wait(until - now)
@@ -301,7 +299,7 @@ class Replay:
             self.status,
             self.submitter.answered,
             self.history.job_ids,
-            self.submitter.position,
+            self.submitter.timeline.position,
             self.submitter.halts,
             self.waker.wake,
         )
@@ -356,7 +354,7 @@ class Replay:
             "played_twice": len(self.recovery.played.twice),
             "released": monitor.released,
             "messages": self._complaints(),
-            "began": self.submitter.began(),
+            "began": self.submitter.timeline.began(),
             "last_submission": max(history.submitted_at.values(), default=None),
             "ended": time.time(),
             **self._clock_at_end(),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import logging
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,11 +26,13 @@ from ..rm.api import (
     Unclear,
 )
 from . import launch_cost
+from .actions import ENDED, Action, Event, Submit, actions_of
 from .halts import Halts
 from .journal import History, Journal
 from .launch_cost import LaunchCost, Probe
 from .monitor import Status
 from .process import Failed, Settings, Waker
+from .timeline import Timeline
 
 log = logging.getLogger("replay")
 Answer = TypeVar("Answer")
@@ -80,13 +80,7 @@ class Submitter:
         self.indices = {row.name: row.index for row in self.plan}
         self.placeholder = f"{self.settings.run}{PLACEHOLDER_SUFFIX}"
         self._numbers = {row.id: row.index for row in self.plan}
-        self._cancels: list[tuple[float, int]] = []
         self._completions: CompletionReader | None = None
-        self._in_order = deque(row.index for row in self.plan if row.follows is None)
-        self._followers: dict[int, list[int]] = {}
-        """Jobs that follow one that has not ended, by its index."""
-        self._ready: list[tuple[float, int]] = []
-        """Jobs that follow one that has ended, (real instant without the shift, index), as a heap."""
         self._looked_at = 0
         self._launch_cost: LaunchCost | None = None
         self._most_tasks: int | None = None
@@ -95,88 +89,49 @@ class Submitter:
         for row in self.plan:
             if row.array is not None:
                 self._arrays.setdefault(row.array, []).append(row.index)
-        for row in self.plan:
-            if row.follows is not None:
-                self._followers.setdefault(self._numbers[row.follows], []).append(row.index)
-        for index in self.history.ended:
-            self._make_ready(index)
+        self.timeline = Timeline(actions_of(self.plan), self.clock, self.journal)
 
     @property
     def history(self) -> History:
         """The journal's history."""
         return self.journal.history
 
-    # ---- when ----
+    # ---- actions ----
 
-    def began(self) -> float | None:
-        """Real instant of the run's start; None before it."""
-        return float(self.history.start["real"]) if self.history.start else None
+    def carry_out(self, action: Action, ended: Set[int]) -> None:
+        """Carry out an action and journal it. `ended`: indices of the jobs that have ended. Raises Failed or Stopped."""
+        self.note(action.carry_out(self, ended))
 
-    def position(self, now: float) -> float:
-        """Real seconds of the schedule that have passed at a real instant: since the start, without the interruptions."""
-        return now - (self.began() or now) - self.history.shift
+    def note(self, events: Sequence[Event]) -> None:
+        """Journal events of actions, and update the numbers of submissions in the status."""
+        self.timeline.note(events)
+        self.count()
+        if events and events[0]["event"] == Submit.event:
+            self.status.lag = round(max(0.0, events[0]["real"] - events[0]["due"]), 6)
 
-    def next_index(self) -> int:
-        """Index of the next job to submit, len(plan) for none now. Jobs that follow no other are submitted in order."""
-        known = self.history.job_ids
-        while self._in_order and self._in_order[0] in known:
-            self._in_order.popleft()
-        while self._ready and self._ready[0][1] in known:
-            heapq.heappop(self._ready)
-        candidates = [*([self._in_order[0]] if self._in_order else []), *([self._ready[0][1]] if self._ready else [])]
-        return min(candidates, key=self.due, default=len(self.plan))
+    def job_id(self, index: int) -> int:
+        """The id that the resource manager has for a submitted job."""
+        return self.history.job_ids[index]
 
     def due(self, index: int) -> float:
-        """Real instant at which a job is due: anchored to the start, whatever the submissions before it took, or to the end of the
-        job that it follows."""
-        if index >= len(self.plan):
-            return math.inf
-        return self._due_unshifted(index) + self.history.shift
-
-    def _due_unshifted(self, index: int) -> float:
+        """Real instant at which a job is due: anchored to the start, or to the end of the job that it follows."""
         row = self.plan[index]
-        if row.follows is None:
-            return (self.began() or 0.0) + self.clock.virtual_to_real(row.due)
-        return self.history.ended.get(self._numbers[row.follows], math.inf) + self.clock.virtual_to_real(row.think)
-
-    # ---- jobs that others follow ----
-
-    def awaits_ends(self) -> bool:
-        """Whether a job has been submitted whose end others follow."""
-        return any(index in self.history.job_ids for index in self._followers)
+        return self.timeline.instant(Submit(row, None if row.follows is None else self._numbers[row.follows]))
 
     def note_ends(self, *seen: Set[int]) -> None:
         """Journal the ends of jobs that others follow: those in the manager's record, and those whose indices are among `seen`."""
-        if not self._followers:
+        awaited = self.timeline.awaited_ends
+        if not awaited:
             return
         completed, known = self.read_completed(), self.history.job_ids
-        ended = {index for index in self._followers if any(index in indices for indices in seen)}
+        ended = {index for index in awaited if any(index in indices for indices in seen)}
         for job in completed[self._looked_at :]:
             index = self.indices[job.name]
             # A second copy that was cancelled is not the job.
             if job.ended_for_good and known.get(index) == job.job_id:
                 ended.add(index)
         self._looked_at = len(completed)
-        for index in sorted(ended & self._followers.keys()):
-            self.journal.append("ended", index=index, real=time.time())
-            self._make_ready(index)
-
-    def _make_ready(self, index: int) -> None:
-        for follower in self._followers.pop(index, ()):
-            heapq.heappush(self._ready, (self._due_unshifted(follower), follower))
-
-    def next_cancel(self) -> float:
-        """Real instant of the next cancellation."""
-        return self._cancels[0][0] if self._cancels else math.inf
-
-    def _cancel_instant(self, row: PlanRow) -> float:
-        return self.history.submitted_at[row.index] + self.clock.virtual_to_real(row.cancel_after or 0.0)
-
-    def plan_cancel(self, index: int) -> None:
-        """Add the cancellation of a submitted job, if the plan has one, to those that are due later."""
-        row = self.plan[index]
-        if row.cancel_after is not None and index not in self.history.cancelled:
-            heapq.heappush(self._cancels, (self._cancel_instant(row), index))
+        self.timeline.note([{"event": ENDED, "index": index} for index in sorted(ended & awaited)])
 
     # ---- retries ----
 
@@ -223,17 +178,16 @@ class Submitter:
 
     # ---- one job ----
 
-    def submit(self, row: PlanRow, event: str) -> None:
-        """Submit a job and journal it. Raises Failed or Stopped."""
-        if event == "submitted" and len(tasks := self._array_of(row)) > 1:
-            self._submit_array(tasks)
-            return
-        if event == "submitted":
+    def submit(self, row: PlanRow, event: str) -> list[Event]:
+        """Submit a job, with the other tasks of its array; the events to journal. Raises Failed or Stopped."""
+        if event == Submit.event and len(tasks := self._array_of(row)) > 1:
+            return self._submit_array(tasks)
+        if event == Submit.event:
             self.manager.expect(self._expected(row))
         began = time.time()
         job_id, retries, found = self._until_accepted(row, row.name, lambda: self._submit(row))
         self.doubtful = self.doubtful or retries > 0
-        self.record(event, row.index, job_id, began, time.time(), retries, found)
+        return self.submitted([(row.index, job_id)], event, began, time.time(), retries, found)
 
     def _array_of(self, row: PlanRow) -> list[PlanRow]:
         """The tasks of the job's array that are to be submitted; empty for a job of its own, and without arrays."""
@@ -244,8 +198,8 @@ class Submitter:
         tasks = [self.plan[index] for index in self._arrays[row.array] if index not in self.history.job_ids]
         return tasks if max(task.task for task in tasks) < self._most_tasks else []
 
-    def _submit_array(self, tasks: Sequence[PlanRow]) -> None:
-        """Submit an array, and journal its tasks at once. Raises Failed or Stopped."""
+    def _submit_array(self, tasks: Sequence[PlanRow]) -> list[Event]:
+        """Submit an array; the events of its tasks, to journal at once. Raises Failed or Stopped."""
         first = self.plan[self._numbers[tasks[0].array or 0]]
         name = arrays.array_name(first.name)
 
@@ -257,42 +211,36 @@ class Submitter:
         began = time.time()
         array, retries, found = self._until_accepted(tasks[0], name, submit)
         self.doubtful = self.doubtful or retries > 0
-        real = time.time()
-        self._record([(row.index, arrays.task_id(array, row.task)) for row in tasks], "submitted", began, real, retries, found)
+        jobs = [(row.index, arrays.task_id(array, row.task)) for row in tasks]
+        return self.submitted(jobs, Submit.event, began, time.time(), retries, found)
 
     def _expected(self, row: PlanRow) -> Iterator[Submission]:
         """The submissions of a job, and of those that are due next and soon, up to the first that depends on others: ids may
         change."""
         yield self._submission(row)
-        known, soon = self.history.job_ids, time.time() + SOON
-        for index in self._in_order:
-            if index == row.index or index in known:
+        soon = time.time() + SOON
+        for action in self.timeline.submissions():
+            following = action.row
+            if following.index == row.index:
                 continue
-            following = self.plan[index]
-            if following.dependency or following.array is not None or self.due(index) > soon:
+            if following.dependency or following.array is not None or self.timeline.instant(action) > soon:
                 return
             yield self._submission(following)
 
-    def record(self, event: str, index: int, job_id: int, began: float, real: float, retries: int, found: bool) -> None:
-        """Journal that the manager has a job; `found`: its id comes from a search by name, not from a submission's answer."""
-        self._record([(index, job_id)], event, began, real, retries, found)
+    def submitted(
+        self, jobs: Sequence[tuple[int, int]], event: str, began: float, real: float, retries: int, found: bool
+    ) -> list[Event]:
+        """Events that the manager has jobs that were submitted together, by index and id. The retries count once.
 
-    def _record(self, jobs: Sequence[tuple[int, int]], event: str, began: float, real: float, retries: int, found: bool) -> None:
-        """As `record`, of jobs that were submitted together, by index and id. The retries count once."""
+        found: the ids come from a search by name, not from a submission's answer
+        """
         extra = {"found": True} if found else {}
         due = self.due(jobs[0][0])
         common = {"event": event, "due": due, "began": began, "real": real, **extra}
-        self.journal.append_all(
-            [
-                {**common, "index": index, "slurm_id": job_id, "retries": 0 if place else retries}
-                for place, (index, job_id) in enumerate(jobs)
-            ]
-        )
-        for index, _ in jobs:
-            self.plan_cancel(index)
-        self.count()
-        if event == "submitted":
-            self.status.lag = round(max(0.0, real - due), 6)
+        return [
+            {**common, "index": index, "slurm_id": job_id, "retries": 0 if place else retries}
+            for place, (index, job_id) in enumerate(jobs)
+        ]
 
     def count(self) -> None:
         """Update the numbers of submissions in the status from the journal."""
@@ -448,15 +396,3 @@ class Submitter:
             return self._submission(row, self.folder / "launch.log")
 
         return Probe(nodes, jobs, submission)
-
-    def cancel_next(self, ended: frozenset[int]) -> None:
-        """Cancel the job whose cancellation is due first, unless it has ended."""
-        instant, index = heapq.heappop(self._cancels)
-        row = self.plan[index]
-        if self._cancel_instant(row) > instant or index in ended:
-            return  # it was submitted again after this was planned, or there is nothing left to cancel
-        job_id = self.history.job_ids[index]
-        is_task = arrays.array_and_task(job_id) is not None
-        cancel = (lambda: self.manager.cancel([job_id])) if is_task else (lambda: self.manager.cancel_named(row.name))
-        self.retry_until_answered(cancel, f"cancelling job {row.id}: ")
-        self.journal.append("cancelled", index=index, real=time.time())

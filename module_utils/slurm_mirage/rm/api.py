@@ -468,7 +468,7 @@ class ResourceManager(Protocol):
         return [job for job in self.details(job_ids) if job.state not in NOT_ENDED]
 
     def completions_size(self) -> int:
-        """Bytes of the lasting record of ended jobs now. Raises nothing."""
+        """Present size in bytes of the lasting record of ended jobs. Raises nothing."""
         ...
 
     def completions(self, offset: int) -> CompletionReader:

@@ -8,17 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..base.errors import WrongUse
 from ..base.files import undamaged_json
 from ..base.run_settings import RunSettings
 from .api import Commands, Records, ResourceManager
+from .daemon_kinds import DaemonKind
 from .evidence import Complaint, Names, Span
 from .fillers import Fillers
+from .openpbs import collection as openpbs_collection
 from .openpbs import daemon_log as openpbs_log
+from .openpbs import daemons as openpbs_daemons
 from .openpbs.commands import OpenPbs
 from .sizes import Sizes
-from .slurm import daemon_log
+from .slurm import collected, daemon_log
+from .slurm import daemons as slurm_daemons
+from .slurm import records as slurm_records
 from .slurm.commands import Slurm
 from .slurm.filling import Filling
 from .slurm.resizing import Resizing
@@ -39,8 +45,19 @@ class HostTools:
     controller's log had when it began."""
     by_kind: Callable[[Iterable[Complaint]], dict[str, int]]
     """Counts complaints."""
-    daemons: frozenset[str]
-    """Kinds of the controller and of the nodes' daemons, one of which each host has."""
+    daemons: tuple[DaemonKind, ...]
+    """Kinds of its daemons, in the order in which they are started."""
+    files: tuple[str, ...]
+    """Its records of a run, as paths in the instance's directory; {run} stands for the name of the run."""
+    in_force_file: str
+    """Name of the file in a run's folder with the configuration in force (`Commands.configuration`)."""
+    run_settings: Callable[[Path], dict[str, str]]
+    """What run.json has of this manager only, from an instance's directory."""
+    farm_content: Callable[[Path, Mapping[str, Any]], dict[str, Any]]
+    """What the farm's specification has of this manager: from an instance's directory and the options of library/slurm_farm.py."""
+    collected: Callable[[Path, str, Mapping[str, Any], str | None, bool], dict[str, str]] | None = None
+    """Makes further records on the head, content by name: from an instance's directory, the name of a run, the start event of its
+    journal, the folder of the commands (None: the host's), and whether there is accounting. None: there are none."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +81,40 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
         Slurm.records,
         Resizing.of_broker,
         Filling.of_run,
-        HostTools(Slurm.of_instance, daemon_log.of_instance, daemon_log.by_kind, frozenset({"slurmctld", "slurmd"})),
+        HostTools(
+            Slurm.of_instance,
+            daemon_log.of_instance,
+            daemon_log.by_kind,
+            slurm_daemons.KINDS,
+            collected.FILES,
+            slurm_records.CONFIGURATION_FILE,
+            lambda instance: {"slurm_conf": f"{instance}/etc/slurm.conf"},
+            slurm_daemons.farm_content,
+            collected.of_head,
+        ),
     ),
     "openpbs": Implementation(
         OpenPbs.of_run,
         OpenPbs.records,
-        tools=HostTools(OpenPbs.of_instance, openpbs_log.of_instance, openpbs_log.by_kind, frozenset({"pbs_server", "pbs_mom"})),
+        # It frees the processors of a job before it writes the job's end: there is nothing to collect besides.
+        tools=HostTools(
+            OpenPbs.of_instance,
+            openpbs_log.of_instance,
+            openpbs_log.by_kind,
+            openpbs_daemons.KINDS,
+            ("runs/{run}/pbs.csv", openpbs_daemons.ACCOUNTING, "etc/pbs.conf"),
+            openpbs_collection.CONFIGURATION_FILE,
+            lambda instance: {"pbs_conf": f"{instance}/etc/pbs.conf"},
+            openpbs_daemons.farm_content,
+        ),
     ),
 }
+
+
+DAEMON_KINDS = {kind.name: kind for one in IMPLEMENTATIONS.values() if one.tools for kind in one.tools.daemons}
+"""The kinds of all daemons by name; those of each manager in the order in which they are started."""
+NODE_KINDS = [name for name, kind in DAEMON_KINDS.items() if kind.is_node]
+"""Names of the kinds of which each node has one."""
 
 
 def connect(settings: RunSettings, lock: int) -> ResourceManager:
@@ -103,8 +146,9 @@ def manager_of(directory: Path) -> str:
 def records_of_daemons(kinds: Iterable[str]) -> Records:
     """The records of the resource manager that has daemons of these kinds; of the default one if there is none."""
     known = frozenset(kinds)
-    name = next((name for name, one in IMPLEMENTATIONS.items() if one.tools and known & one.tools.daemons), DEFAULT)
-    return IMPLEMENTATIONS[name].records
+    with_tools = ((one.records, one.tools) for one in IMPLEMENTATIONS.values() if one.tools)
+    found = (records for records, tools in with_tools if any(kind.name in known for kind in tools.daemons))
+    return next(found, IMPLEMENTATIONS[DEFAULT].records)
 
 
 def tools(name: str) -> HostTools:

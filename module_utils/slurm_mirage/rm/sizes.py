@@ -104,7 +104,7 @@ class Sizes(Protocol):
         ...
 
     def cancel_named(self, name: str) -> None:
-        """Cancel the jobs of this name. That there is none is no error."""
+        """Cancel the jobs of this name, if there are any."""
         ...
 
     def recount_after_shrinks(self) -> None:

@@ -30,7 +30,7 @@ def test_processes_of_an_instance_have_their_start_times(sleeping: subprocess.Po
 def test_a_signal_reaches_only_the_process_that_began_then(
     sleeping: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, has_descriptors: bool
 ) -> None:
-    """Also on a kernel without descriptors of processes."""
+    """With and without pidfd_open, which old kernels do not have."""
     if not has_descriptors:
 
         def cannot(_: int) -> int:

@@ -1,4 +1,4 @@
-"""The load of a machine whose queue never runs empty: by hand, by its limits, and what `make figure-load` writes."""
+"""`make figure-load`: the load of a machine whose queue is never empty, calculated by hand and in limiting cases; its files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def frame(jobs: list[tuple[int, int, int]]) -> pl.DataFrame:
 
 
 def quiet(*_: int) -> None:
-    """Progress that nobody looks at."""
+    """A report of progress that does nothing."""
 
 
 def minutes(processors: int, begin: int, end: int) -> Study:

@@ -49,7 +49,7 @@ def test_announcements(given: dict[str, object], words: str, monkeypatch: pytest
 
 
 def test_the_schemes_periods_are_the_clusters_time() -> None:
-    """The plan is in the cluster's seconds, which a faster clock makes shorter like all the others."""
+    """PERIOD and DRIFT are seconds of the cluster's clock: neither SHRINK nor SPEED changes them in the plan."""
     given = {"PERIOD": 60, "DRIFT": "-5", "GROUP": 1, "SHRINK": 50}
     assert prepared(SPAN, **given).dues == prepared(SPAN, **given, SPEED=500).dues == [0.0, 55.0]
 

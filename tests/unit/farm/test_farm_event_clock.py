@@ -184,7 +184,7 @@ def test_from_constant_to_event_and_back_time_goes_on(event_bed: EventBed) -> No
 
 
 def test_the_others_have_a_clock_until_they_have_ended(event_bed: EventBed) -> None:
-    """What they wait for when they end would never come."""
+    """The coordinator ends last: at their end the other daemons may wait for an instant of the virtual clock."""
     event_bed.program.write_text(STEADFAST.format(directory=event_bed.directory))
     started(event_bed)
     for ended in ("reload", "stop"):

@@ -17,7 +17,7 @@ from slurm_mirage.farm import network
 from slurm_mirage.farm.network import entrance
 from slurm_mirage.rm.api import Unavailable
 from slurm_mirage.rm.openpbs import addresses
-from slurm_mirage.rm.openpbs.daemon_commands import NETWORK
+from slurm_mirage.rm.openpbs.daemons import NETWORK
 
 __all__ = ["bed"]
 

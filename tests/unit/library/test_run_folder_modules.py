@@ -161,3 +161,18 @@ def test_a_record_that_is_no_file_of_the_user_is_not_read(call: Caller, instance
     result = call("run_records", instance=str(instance), run="first", files=files, host="other", span={}, dest=str(dest))
     assert result["failed"] and f"runs/first/sdiag.csv: is {planted}" in result["msg"]
     assert os.listdir(dest.parent) == ["plan.csv"]  # noqa: PTH208
+
+
+@pytest.mark.parametrize("manager", ["slurm", "openpbs"])
+def test_settings_of_the_resource_manager_are_added_as_the_filter_would_write_them(
+    call: Caller, instance: Path, manager: str
+) -> None:
+    from ansible.plugins.filter.core import to_nice_json
+
+    given = {"speed": 50.0, "run": "first", "hosts": {"a": 1}, "label": "é", "launch_cost": None}
+    call("run_folder", **params(instance, settings=to_nice_json(given), rm=manager))
+    own = {"slurm": {"slurm_conf": f"{instance}/etc/slurm.conf"}, "openpbs": {"pbs_conf": f"{instance}/etc/pbs.conf"}}[manager]
+    assert (instance / "runs/first/run.json").read_text() == to_nice_json({**given, **own}) + "\n"
+    assert not call("run_folder", **params(instance, settings=to_nice_json(given), rm=manager))["changed"]
+    result = call("run_folder", **params(instance, settings="{}", rm="torque"))
+    assert result["msg"] == "wrong use: RM=torque: one of openpbs, slurm"

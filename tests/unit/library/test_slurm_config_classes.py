@@ -30,7 +30,7 @@ def etc(directory: Path) -> set[str]:
 
 
 def test_gres_conf_is_in_the_folder_where_slurmd_reads_it(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
-    """It is in the folder of the file that they read, etc/nodes/NODE.conf or etc/slurm.conf."""
+    """slurmd looks for it beside the configuration that it was given: etc/nodes/NODE.conf, or etc/slurm.conf with wide steps."""
     lines = [f"NodeName=gpu[1-2] Name=gpu Type=v100 File={tmp_path}/etc/gpu[0-1]", "NodeName=gpu[1-2] Name=fpga Count=1"]
     assert call("slurm_config", **params)["changed"] is True
     assert (tmp_path / "etc/nodes/gres.conf").read_text().splitlines()[1:] == lines

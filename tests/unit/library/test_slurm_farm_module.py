@@ -22,7 +22,8 @@ from modules import ROOT, Caller, load
 
 from slurm_mirage.base import processes
 from slurm_mirage.base.files import file_digest, write_json
-from slurm_mirage.rm.slurm.daemon_commands import specifications
+from slurm_mirage.farm import control, waiting
+from slurm_mirage.rm.slurm.daemons import layout_of, specifications
 
 USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 DAEMON = """#!/bin/sh
@@ -148,14 +149,13 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
 
 
 def test_slurmctld_of_a_cluster_on_several_hosts_sees_the_host_name_of_its_host(params: dict[str, Any]) -> None:
-    module = load("slurm_farm")
     defaults = {"controller": True, "controller_digest": "", "database_port": 0, "mariadbd": "", "wide_steps": False}
     defaults |= {"hostname": "10.0.0.1", "event_clock": False, "malleable": False, "python": sys.executable}
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
-    munged, slurmctld = specifications(Path(params["directory"]), module.layout_of(wanted))
+    munged, slurmctld = specifications(Path(params["directory"]), layout_of(wanted))
     assert "hostname" not in munged and slurmctld["hostname"] == "head"
     assert munged["command"][-1] == "--origin=127.0.0.1", "the hosts' names need no name server"
-    assert "hostname" not in specifications(Path(params["directory"]), module.layout_of({**wanted, "hostname": "head"}))[1]
+    assert "hostname" not in specifications(Path(params["directory"]), layout_of({**wanted, "hostname": "head"}))[1]
 
 
 @without_systemd
@@ -225,7 +225,7 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
     clock = module.clock_of(directory, wanted)
     assert (clock["speed"], clock["charge"]) == ("event", True)
     more = {"controller": False, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
-    layout = module.layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True})
+    layout = layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True})
     munged, coordinator = specifications(directory, layout)
     assert coordinator["command"] == [f"{directory}/lib/clock_coordinator", f"{directory}/state/clock"]
     assert (munged["kind"], coordinator["kind"]) == ("munged", "clock")
@@ -233,10 +233,10 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
 
 
 def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:
-    directory, module = Path(params["directory"]), load("slurm_farm")
+    directory = Path(params["directory"])
     more = {"controller": True, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
     more |= {"event_clock": False, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True, "python": sys.executable}
-    layout = module.layout_of({**params, **more})
+    layout = layout_of({**params, **more})
     munged, slurmctld, broker = specifications(directory, layout)
     assert [daemon["kind"] for daemon in (munged, slurmctld, broker)] == ["munged", "slurmctld", "broker"]
     assert broker["command"][:3] == [sys.executable, "-m", "slurm_mirage.programs.broker"]
@@ -315,7 +315,7 @@ def starting(params: dict[str, Any], **more: Any) -> Path:
 
 def test_the_error_for_too_little_memory_says_what_to_do(params: dict[str, Any]) -> None:
     with pytest.raises(RuntimeError) as error:
-        load("slurm_farm").wait_for(starting(params, waiting_for_memory=60), 3600)
+        waiting.wait_for(starting(params, waiting_for_memory=60), 3600)
     assert str(error.value).startswith("the host has no memory for more slurmd: 5120 of 16384 run, ")
     assert "take fewer NODES" in str(error.value)
 
@@ -323,7 +323,7 @@ def test_the_error_for_too_little_memory_says_what_to_do(params: dict[str, Any])
 def test_the_error_names_the_failing_daemon_that_others_need(params: dict[str, Any]) -> None:
     failing = {"n1": "exit 1", "slurmctld": "exit 1: fatal: slurmdbd must be up", "slurmdbd": "exit 1: fatal: no such word"}
     with pytest.raises(RuntimeError, match=r"^slurmdbd \(of 3 daemons\) does not start: exit 1: fatal: no such word; see "):
-        load("slurm_farm").wait_for(starting(params, failing=failing, failing_count=3), 3600)
+        waiting.wait_for(starting(params, failing=failing, failing_count=3), 3600)
 
 
 def test_progress_increases_with_each_step_of_a_reload() -> None:
@@ -333,7 +333,7 @@ def test_progress_increases_with_each_step_of_a_reload() -> None:
         return {"specification": specification, "leaving": leaving, "daemons": {"slurmd": {"ready": ready}}}
 
     steps = [("old", 0, 3600), ("new", 3600, 3600), ("new", 40, 40), ("new", 0, 0), ("new", 0, 1)]
-    progress = [load("slurm_farm").progress_of(state(*step), "new") for step in steps]
+    progress = [waiting.progress_of(state(*step), "new") for step in steps]
     assert progress == sorted(progress)
     assert len(set(progress)) == len(steps)
 
@@ -435,15 +435,14 @@ def test_a_farm_that_does_not_start_is_reported_with_its_last_words(call: Caller
 
 
 def test_a_new_key_of_munged_alone_is_told_from_other_changes() -> None:
-    only_new_key = load("slurm_farm").only_new_key
     before = {"user": "u", "daemons": [{"kind": "munged", "digest": ""}, {"kind": "slurmctld", "digest": "1"}]}
     new_key = {**before, "daemons": [{"kind": "munged", "digest": "2"}, before["daemons"][1]]}
     other = {**new_key, "daemons": [new_key["daemons"][0], {"kind": "slurmctld", "digest": "2"}]}
-    assert only_new_key(before, new_key)
-    assert not only_new_key(before, other)
-    assert not only_new_key(before, {**new_key, "user": "v"})
-    assert not only_new_key(None, new_key)
-    assert not only_new_key(before, before)
+    assert control.is_allowed_in_run(before, new_key)
+    assert not control.is_allowed_in_run(before, other)
+    assert not control.is_allowed_in_run(before, {**new_key, "user": "v"})
+    assert not control.is_allowed_in_run(None, new_key)
+    assert not control.is_allowed_in_run(before, before)
 
 
 @without_systemd

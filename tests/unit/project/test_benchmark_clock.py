@@ -1,4 +1,4 @@
-"""The clock's benchmark: noise and error worked out by hand, and runs that stand in results/ already."""
+"""The benchmark of the clock: noise and error calculated by hand, and runs that are in results/ already."""
 
 from __future__ import annotations
 

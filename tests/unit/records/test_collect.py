@@ -677,7 +677,7 @@ def test_instants_survive_the_way_to_virtual_time_and_back(trace: float, origin:
 def test_real_instants_become_virtual_ones_as_the_clock_says(real: float, speed: float) -> None:
     clock = Clock(1_700_000_000_000_000_000, 1_800_000_000_000_000_000, speed)
     found = pl.select(TimeMap(clock, 0.0).virtual_of_real(pl.lit(1.7e9 + real))).item()
-    # A float of seconds since the epoch is good for a quarter of a microsecond.
+    # A float of seconds since the epoch has a resolution of a quarter of a microsecond.
     assert abs(found - clock.virtual_at(round((1.7e9 + real) * 1e9))) <= 1e3 * speed + 1e3
 
 

@@ -42,7 +42,7 @@ _STATES = {"done": "COMPLETED", "removed": "CANCELLED", "waits": "PENDING", "pla
 
 @dataclass
 class Job:
-    """A job and what became of it. Instants are seconds since the epoch."""
+    """A job with its state and its times, which are seconds since the epoch."""
 
     id: int
     submission: Submission
@@ -54,7 +54,7 @@ class Job:
     array: str = ""
     """Name of the array that the job is a task of."""
     number: int = 0
-    """The number that it got at its submission, or a task at its start."""
+    """The number that the manager gave it: at its submission, or to a task of an array at its start."""
 
     @property
     def options(self) -> dict[str, str]:

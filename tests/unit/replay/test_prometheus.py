@@ -37,7 +37,7 @@ def full() -> dict[str, Any]:
 
 
 def values(text: str) -> dict[str, float]:
-    """The samples, by name and labels without those that all have."""
+    """The samples by name and labels, without what all have: the prefix slurm_mirage_ and the labels cluster and run."""
     found = {}
     for match in SAMPLE.finditer(text):
         labels = [word for word in match["labels"].split(",") if not word.startswith(("cluster=", "run="))]

@@ -52,7 +52,7 @@ def test_requests_that_fail_are_without_an_answer(clock: Time) -> None:
 
 
 def test_another_answer_meanwhile(clock: Time) -> None:
-    """What is answered while a request waits shows that the controller works: the request is a slow one."""
+    """Answers to other requests while one waits show that the controller works: the waiting request is slow, and no halt."""
     seen = Halts()
 
     def slow() -> None:

@@ -462,7 +462,7 @@ def test_values_at_the_pointer_are_the_recorded_ones(shown: Browser, results: Pa
         match = re.search(r"emulation ([\d.,]+) processors", shown.run(TOLD))
         assert match is not None
         end = max(run.window.end, *(float(level.times[-1]) for level in run.log_levels() or ()))
-        # To a pixel of time, and to what a path keeps of a number.
+        # The pointer is exact to a pixel, and the picture's path to a few digits.
         about = run.window.begin + share * (end - run.window.begin) + np.array([-0.002, 0.002]) * (end - run.window.begin)
         places = np.searchsorted(busy.times, about, side="right") - 1
         near = busy.values[places[0] : places[1] + 1]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from modules import Caller
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.collection.archive import accounting_record
+from slurm_mirage.collection.archive import of_manager
 from slurm_mirage.rm.slurm import accounting
 from slurm_mirage.rm.slurm.accounting import Present, Wanted, parse_associations, qos_of, shares_of
 from slurm_mirage.rm.slurm.database import Database, check_release
@@ -221,4 +221,4 @@ def test_the_record_of_a_run() -> None:
 
 def test_a_run_that_has_not_begun_has_no_record(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=f"run=kth: it has not begun in {tmp_path}"):
-        accounting_record(tmp_path, "kth", lambda since: "")
+        of_manager(tmp_path, "kth", None, has_accounting=True)

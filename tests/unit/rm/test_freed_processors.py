@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.collection.archive import freed_record
+from slurm_mirage.collection.archive import of_manager
 from slurm_mirage.rm.api import Freed
 from slurm_mirage.rm.slurm.daemon_log import Span, complaints
 from slurm_mirage.rm.slurm.freed_processors import FREED_FILE, instants_in_log, read, to_csv
@@ -111,9 +111,9 @@ def test_the_record_of_a_run_begins_with_the_run(tmp_path: Path) -> None:
     before = "[2026-11-22T10:00:00.000] TRACE_JOBS: deallocate_nodes: JobId=1\n"
     (tmp_path / "log/slurmctld.log").write_text(before + LOG)
     with pytest.raises(WrongUse, match=f"run=r1: it has not begun in {tmp_path}"):
-        freed_record(tmp_path, "r1")
+        of_manager(tmp_path, "r1", None, has_accounting=False)
 
     start = {"event": "start", "real": 1.0, "virtual": BEGAN, "boot_time": 1, "next_id": 1, "controller_log_offset": len(before)}
     (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
-    (tmp_path / FREED_FILE).write_text(freed_record(tmp_path, "r1"))
+    (tmp_path / FREED_FILE).write_text(of_manager(tmp_path, "r1", None, has_accounting=False)[FREED_FILE])
     assert read(tmp_path).instants == INSTANTS

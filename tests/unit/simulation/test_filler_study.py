@@ -20,7 +20,7 @@ SMALL = Study(
 
 
 def quiet(*_: int) -> None:
-    """Progress that nobody looks at."""
+    """A report of progress that does nothing."""
 
 
 @pytest.fixture(scope="module")

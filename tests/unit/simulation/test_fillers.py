@@ -294,7 +294,7 @@ PLAN = (0, 1, 100, 100), (10, 2, 50, 50)
         (PLAN, "easy", [(0, 0), (100, 100)]),
         # Nothing is planned under first come, first served.
         (PLAN, "fcfs", [(0, 0), (100, 110)]),
-        # Job 1 ends at 60, 40 s before its limit: nobody was asked. At 96: it was asked at 90.
+        # Job 1 ends before its limit: at 60, when no filler was asked yet, and at 96, when one was asked at 90.
         (((0, 1, 60, 100), PLAN[1]), "conservative", [(0, 0), (60, 70)]),
         (((0, 1, 96, 100), PLAN[1]), "easy", [(0, 0), (96, 100)]),
         # Both processors have fillers when job 2 is submitted. Submitted just as job 1 ends, it finds only one of them.

@@ -218,7 +218,9 @@ def test_what_is_kept_of_any_gres_can_be_emulated(text: str) -> None:
 
 
 def test_included_files(tmp_path: Path) -> None:
-    """A pattern, a file of the site's that is beside the first one here, %c, one in the other, and a backslash at a file's end."""
+    """A pattern; a path of the site, whose file is taken from the folder of the first file; %c for the cluster's name; an included
+    file that includes another one; a backslash at the end of a file.
+    """
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts/b.conf").write_text("NodeName=b1 \\\n  CPUs=4 # of four\n")
     (tmp_path / "parts/a.conf").write_text("nodename=a1 CPUS=2\nInclude more.conf\n")

@@ -169,9 +169,9 @@ def test_tsafrir_values_are_raised_where_run_times_are_too_long_for_them() -> No
 
 
 def test_tsafrir_deals_uniformly_among_the_values_that_are_left() -> None:
-    """Run times 3, 2, 1 and values 5, 2, 1: the longest takes the 5; each of the others what is not below it.
+    """Run times 3, 2, 1 and values 5, 2, 1: the longest run time gets 5, and each of the others a value that is not below it.
 
-    Run times 1, 1 and values 5, 4: either order is as likely.
+    Run times 1, 1 and values 5, 4: both orders are equally likely.
     """
     rng = np.random.Generator(np.random.PCG64(1))
     head = np.array([5])

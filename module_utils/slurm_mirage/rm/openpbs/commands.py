@@ -42,7 +42,7 @@ from .answers import (
     parse_queue_owners,
     parse_states,
 )
-from .daemon_commands import ACCOUNTING, SERVER_HOME
+from .daemons import ACCOUNTING, SERVER_HOME
 from .records import AccountingLog, OpenPbsRecords, number_of
 from .scheduler_log import SchedulerLog
 from .submission import depend, full_id, submit_arguments

@@ -10,7 +10,7 @@ from ...base.errors import WrongUse
 from ...clock import instance_clock
 from . import addresses
 from .clock_settings import mom_settings
-from .daemon_commands import NODE_HOMES, SERVER_HOME
+from .daemons import NODE_HOMES, SERVER_HOME
 
 HEADER = "# Written by Slurm Mirage (module openpbs_config); changes made here are overwritten.\n"
 ENVIRONMENT = "etc/pbs_environment"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ...base import user_folders
 from ..evidence import CONNECTION_RENEWED, OTHER_COMPLAINT, Complaint, Span
-from .daemon_commands import NODE_HOMES, SERVER_HOME
+from .daemons import NODE_HOMES, SERVER_HOME
 
 FOLDERS = ("server_logs", "sched_logs", "comm_logs")
 ERROR = 0x1

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import addresses
-from .daemon_commands import DATABASE
+from .daemons import DATABASE
 
 NEW = "pbs/datastore.new"
 """The data of a database that is being created, in the instance's directory."""

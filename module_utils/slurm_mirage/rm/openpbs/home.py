@@ -16,7 +16,7 @@ from pathlib import Path
 from ...base import user_folders
 from ...base.files import differs, write_atomically
 from .conf import TEMPORARY, mom_config
-from .daemon_commands import NO_COMMANDS, NODE_HOMES, SERVER_HOME
+from .daemons import NO_COMMANDS, NODE_HOMES, SERVER_HOME
 from .datastore import USER
 
 SHARED = 0o1777
@@ -97,7 +97,7 @@ class Homes:
         for name in ("holidays", "dedicated", "resource_group"):
             shipped = prefix / "etc" / f"pbs_{name}"
             content = shipped.read_text() if shipped.exists() else ""
-            # Holidays of past years, with a default of prime time on weekdays: all time is prime time here.
+            # The shipped file has holidays of past years and prime time on weekdays. With an empty one all time is prime time.
             text = "" if name == "holidays" else content
             self.files[home / "sched_priv" / ("dedicated_time" if name == "dedicated" else name)] = text, 0o644
 

@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from ...base.errors import WrongUse
 from ...jobs import arrays
+from ...jobs.plan import read_plan
 from .conf import value_of
 
 DEFAULT_ACCOUNT = "default"
@@ -171,3 +173,13 @@ def lines_of_run(text: str, run: str) -> list[str]:
     name = heading.split("|").index("JobName")
     pattern = re.compile(rf"{re.escape(run)}\.\d+({re.escape(arrays.SUFFIX)})?\Z")
     return [heading, *(line for line in lines if pattern.match(line.split("|")[name]))]
+
+
+def wanted_of(parameters: Mapping[str, Any]) -> Wanted:
+    """The accounts, shares and QOS that the parameters of the module slurm_accounts ask for. Raises WrongUse."""
+    plan = Path(parameters["plan"]) if parameters["plan"] else None
+    accounts = sorted({row.account for row in read_plan(plan)} if plan else ())
+    accounts += map(account_of, parameters["users"])
+    source = "CONFIG"  # named in messages
+    shares, qos = shares_of(parameters["shares"], source), qos_of(parameters["qos"], source)
+    return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos)

@@ -146,7 +146,7 @@ def parse_controller(text: str) -> Controller:
 
 
 def parse_nodes(text: str) -> Nodes:
-    """Answer of sinfo in NODES_FORMAT. `states` are without the mark for nodes that do not respond."""
+    """Parse the answer of sinfo in NODES_FORMAT. Names of states in the result have no suffix such as `*` (does not respond)."""
     states: Counter[str] = Counter()
     allocated = processors = not_responding = ready = 0
     counts = dict.fromkeys(NODE_GROUPS, 0)

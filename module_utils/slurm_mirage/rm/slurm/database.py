@@ -14,7 +14,7 @@ from typing import Any
 from ...base.errors import WrongUse
 from .clock_settings import followed
 from .conf import HEADER, render_settings
-from .daemon_commands import database_socket, munge_socket
+from .daemons import database_socket, munge_socket
 from .setting_names import Release, release_of
 
 MESSAGE_TIMEOUT, TCP_TIMEOUT = 60, 2

@@ -1,4 +1,5 @@
-"""The daemons of a cluster on a host for the farm's specification (farm.daemons.Spec): their command lines and ready files."""
+"""Slurm's daemons and those beside them: their kinds, and for the farm's specification (farm.daemons.Spec) their command lines and
+ready files."""
 
 from __future__ import annotations
 
@@ -9,6 +10,21 @@ from typing import Any
 
 from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
+from ..daemon_kinds import CLOCK, DaemonKind, Role
+
+MANAGER = "Slurm"
+# munged does not use the virtual clock: credentials are checked against real time on every host. The database server does not
+# either: its time appears only in columns from which nothing is computed (docs/accounting.md).
+MUNGED = DaemonKind(
+    "munged", Role.PREREQUISITE, MANAGER, uses_clock=False, keeps_priority=True, is_real_time=True, may_restart_in_run=True
+)
+MARIADBD = DaemonKind("mariadbd", Role.PREREQUISITE, MANAGER, uses_clock=False, is_database=True)
+SLURMDBD = DaemonKind("slurmdbd", Role.PREREQUISITE, MANAGER)
+SLURMCTLD = DaemonKind("slurmctld", Role.CONTROLLER, MANAGER, keeps_priority=True, records=("log/jobcomp.log",))
+SLURMD = DaemonKind("slurmd", Role.NODE, MANAGER, nodes_per_namespace=64)
+BROKER = DaemonKind("broker", Role.SERVICE, MANAGER)
+KINDS = (MUNGED, CLOCK, MARIADBD, SLURMDBD, SLURMCTLD, SLURMD, BROKER)
+"""In the order in which they are started."""
 
 BROKER_SOCKET = "run/private/broker.socket"
 """The broker's socket in the instance's directory; jobs connect to it."""
@@ -45,6 +61,29 @@ class Layout:
     """Whether the instance has an event clock, whose coordinator then runs on this host."""
 
 
+def layout_of(options: Mapping[str, Any]) -> Layout:
+    """The daemons wanted on a host, by the options of the module that starts them (library/slurm_farm.py)."""
+    return Layout(
+        hostname=options["hostname"],
+        sbin=options["sbin"],
+        munge_sbin=options["munge_sbin"],
+        controller_hostname=(options["controller_hostname"] or options["hostname"]) if options["controller"] else None,
+        controller_digest=options["controller_digest"],
+        nodes=options["nodes"],
+        wide_steps=options["wide_steps"],
+        database_port=options["database_port"],
+        mariadbd=options["mariadbd"],
+        python=options["python"],
+        malleable=options["malleable"],
+        event_clock=options["event_clock"],
+    )
+
+
+def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the farm's specification has of Slurm only."""
+    return {"daemons": specifications(directory, layout_of(options))}
+
+
 def specifications(directory: Path, layout: Layout) -> list[Specification]:
     """All daemons of the instance in `directory`."""
     daemons = [_munged(directory, layout)]
@@ -74,7 +113,7 @@ def _broker(directory: Path, layout: Layout) -> Specification:
     """The farm has the same code: it is restarted when that changes, and the broker with it."""
     commands, socket = Path(layout.sbin).parent / "bin", directory / BROKER_SOCKET
     return {
-        "kind": "broker",
+        "kind": BROKER.name,
         "name": "broker",
         "command": [layout.python, "-m", "slurm_mirage.programs.broker", str(directory), str(commands), str(socket)],
         "digest": "",
@@ -94,7 +133,7 @@ def _munged(directory: Path, layout: Layout) -> Specification:
         # host's own file. Where no name server knows the hosts, theirs would take 10 s for each submission.
         command.append("--origin=127.0.0.1")
     return {
-        "kind": "munged",
+        "kind": MUNGED.name,
         "name": "munged",
         "command": command,
         "digest": file_digest(etc / "munge.key"),
@@ -106,7 +145,7 @@ def _clock(directory: Path) -> Specification:
     """The farm adds the kernel's tracepoints, and knows from the clock's page when it is ready."""
     program = instance_clock.coordinator(directory)
     return {
-        "kind": "clock",
+        "kind": CLOCK.name,
         "name": "clock",
         "command": [str(program), str(instance_clock.clock_file(directory))],
         "digest": file_digest(program),
@@ -117,7 +156,7 @@ def _clock(directory: Path) -> Specification:
 def _slurmctld(directory: Path, layout: Layout, hostname: str) -> Specification:
     etc = directory / "etc"
     daemon: Specification = {
-        "kind": "slurmctld",
+        "kind": SLURMCTLD.name,
         "name": "slurmctld",
         "command": [f"{layout.sbin}/slurmctld", "-D", "-f", f"{etc}/slurm.conf"],
         "digest": layout.controller_digest,
@@ -132,7 +171,7 @@ def _slurmd(directory: Path, layout: Layout, nodes: Mapping[str, Any]) -> Specif
     name = nodes["prefix"] + "{i}"
     conf = "slurm.conf" if layout.wide_steps else f"nodes/{name}.conf"
     return {
-        "kind": "slurmd",
+        "kind": SLURMD.name,
         "name": name,
         "first": nodes["first"],
         "count": nodes["count"],
@@ -146,7 +185,7 @@ def _slurmd(directory: Path, layout: Layout, nodes: Mapping[str, Any]) -> Specif
 def _mariadbd(directory: Path, layout: Layout) -> Specification:
     etc = directory / "etc"
     return {
-        "kind": "mariadbd",
+        "kind": MARIADBD.name,
         "name": "mariadbd",
         "command": [layout.mariadbd, f"--defaults-file={etc}/mariadb.cnf"],
         "digest": file_digest(etc / "mariadb.cnf"),
@@ -158,7 +197,7 @@ def _slurmdbd(directory: Path, layout: Layout) -> Specification:
     """slurmdbd finds its file beside slurm.conf, and the database server by its socket."""
     etc = directory / "etc"
     return {
-        "kind": "slurmdbd",
+        "kind": SLURMDBD.name,
         "name": "slurmdbd",
         "command": [f"{layout.sbin}/slurmdbd", "-D"],
         "digest": file_digest(etc / "slurmdbd.conf"),

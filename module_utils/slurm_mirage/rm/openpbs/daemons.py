@@ -1,4 +1,4 @@
-"""OpenPBS's daemons for the farm's specification (farm.daemons.Spec): their command lines, ports and environment.
+"""OpenPBS's daemons: their kinds, and for the farm's specification (farm.daemons.Spec) their command lines, ports and environment.
 
 Server, communication daemon and node daemons refuse to run as another user than root. The database server refuses root: the farm
 runs it as an account of its own, and the server takes it for an external one (PBS_DATA_SERVICE_HOST), which it neither starts nor
@@ -7,15 +7,47 @@ stops.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...base import processes
+from ..daemon_kinds import DaemonKind, Role
 from . import addresses
 
 Specification = dict[str, Any]
+
+MANAGER = "OpenPBS"
+AS_ROOT = (
+    "chown",
+    "dac_override",
+    "dac_read_search",
+    "fowner",
+    "kill",
+    "net_bind_service",
+    "setgid",
+    "setuid",
+    "sys_resource",
+)
+"""Capabilities that PBS needs to write its files, to know its clients by their reserved ports, and to run jobs as their users."""
+POSTGRES = DaemonKind(
+    "postgres",
+    Role.PREREQUISITE,
+    MANAGER,
+    uses_clock=False,  # its time appears only in columns from which nothing is computed
+    keeps_priority=True,
+    end_signal=signal.SIGINT,  # it would wait for its clients at SIGTERM
+    capabilities=("net_bind_service",),  # its port is one that `isolation.reserve_ports` keeps from the instance's user
+)
+# It passes on messages of others, and its own time-outs are those of the host's network: it does not use the virtual clock.
+PBS_COMM = DaemonKind("pbs_comm", Role.PREREQUISITE, MANAGER, uses_clock=False, keeps_priority=True, capabilities=AS_ROOT)
+PBS_SERVER = DaemonKind("pbs_server", Role.CONTROLLER, MANAGER, keeps_priority=True, capabilities=AS_ROOT)
+PBS_SCHED = DaemonKind("pbs_sched", Role.SCHEDULER, MANAGER, keeps_priority=True, capabilities=AS_ROOT)
+PBS_MOM = DaemonKind("pbs_mom", Role.NODE, MANAGER, nodes_per_namespace=8, capabilities=AS_ROOT)
+KINDS = (POSTGRES, PBS_COMM, PBS_SERVER, PBS_SCHED, PBS_MOM)
+"""In the order in which they are started."""
 
 ACCOUNTING = "pbs/records/accounting.log"
 """The accounting record in the instance's directory. One file: its name does not change at midnight of the virtual clock."""
@@ -51,6 +83,18 @@ class Layout:
     """Classes of nodes with prefix, first, count and digest."""
 
 
+def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the farm's specification has of OpenPBS only, by the options of the module that starts the daemons
+    (library/slurm_farm.py)."""
+    nodes = [(f"{one['prefix']}{i}", i) for one in options["nodes"] for i in range(one["first"], one["first"] + one["count"])]
+    return {
+        "hostname": addresses.HEAD,
+        "addresses": addresses.host_names(nodes),
+        "network": NETWORK,
+        "daemons": specifications(directory, Layout(**options["openpbs"], nodes=options["nodes"])),
+    }
+
+
 def specifications(directory: Path, layout: Layout) -> list[Specification]:
     """All daemons of the instance in `directory`."""
     head = [_postgres(directory, layout), _comm(directory, layout), _server(directory, layout), _scheduler(directory, layout)]
@@ -59,7 +103,7 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
 
 def _postgres(directory: Path, layout: Layout) -> Specification:
     return {
-        "kind": "postgres",
+        "kind": POSTGRES.name,
         "name": "postgres",
         "command": [layout.postgres, "-D", str(directory / DATABASE)],
         "digest": "",
@@ -71,7 +115,7 @@ def _postgres(directory: Path, layout: Layout) -> Specification:
 
 def _comm(directory: Path, layout: Layout) -> Specification:
     return {
-        "kind": "pbs_comm",
+        "kind": PBS_COMM.name,
         "name": "pbs_comm",
         "command": [f"{layout.sbin}/pbs_comm", "-N"],
         "digest": layout.server_digest,
@@ -84,7 +128,7 @@ def _comm(directory: Path, layout: Layout) -> Specification:
 
 def _server(directory: Path, layout: Layout) -> Specification:
     return {
-        "kind": "pbs_server",
+        "kind": PBS_SERVER.name,
         "name": "pbs_server",
         "command": [f"{layout.sbin}/pbs_server.bin", "-N", "-A", str(directory / ACCOUNTING)],
         "digest": layout.server_digest,
@@ -102,7 +146,7 @@ def _server(directory: Path, layout: Layout) -> Specification:
 
 def _scheduler(directory: Path, layout: Layout) -> Specification:
     return {
-        "kind": "pbs_sched",
+        "kind": PBS_SCHED.name,
         "name": "pbs_sched",
         "command": [f"{layout.sbin}/pbs_sched", "-N"],
         "digest": layout.scheduler_digest,
@@ -117,7 +161,7 @@ def _node(directory: Path, layout: Layout, nodes: Mapping[str, Any]) -> Specific
     name = nodes["prefix"] + "{i}"
     port, next_port = (addresses.node_ports(number)[0] for number in (0, 1))
     return {
-        "kind": "pbs_mom",
+        "kind": PBS_MOM.name,
         "name": name,
         "first": nodes["first"],
         "count": nodes["count"],

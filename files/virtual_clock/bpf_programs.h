@@ -1,0 +1,76 @@
+/*
+ * The BPF programs at the tracepoints of the scheduler and of timers, which count the working threads of a user and note surprises
+ * (runnable.h), and what they share with runnable_bpf.c, which loads them.
+ *
+ * A map has the state of each thread of the user: 0 if it waits, otherwise it works. A thread that is woken up works from then on,
+ * one that is taken from its processor to wait does not; each change of a state changes the count by one, so tracepoints may report
+ * a wake-up twice. At sched_waking the thread is counted before it can run, so between a wake-up and its effect the count is
+ * never 0. An uninterruptible sleep (a disk) counts as work. New threads appear at sched_wakeup_new, others when they are first
+ * taken from their processor; those that exist at the start are read from /proc. The kernel's threads for network packets
+ * (ksoftirqd) count as the user's: on a busy host they carry packets between the user's processes, which wait meanwhile.
+ */
+#ifndef BPF_PROGRAMS_H
+#define BPF_PROGRAMS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { KEPT_SURPRISES = 4096, MOST_PROCESSORS = 1024 };
+#define OUTSIDE (-1)
+#define UNSEEN (-1)
+
+/* States of threads. IS_WOKEN: works, and its wake-up has begun, which may be before it has been taken from its processor. */
+enum { WAITS = 0, WORKS = 1, IS_WOKEN = 3 };
+
+/* What is known of a thread. */
+struct thread {
+    uint64_t state;
+    int64_t since; /* it waits since this real instant (CLOCK_MONOTONIC, ns), but for wake-ups by timers; 0: it works */
+};
+
+/* A surprise as the BPF programs note it. */
+struct noted {
+    _Atomic uint64_t thread;
+    _Atomic int64_t was_working; /* number of threads that worked before; UNSEEN: see `struct surprise` */
+    _Atomic int64_t mono, since; /* since OUTSIDE: see `struct surprise` */
+    _Atomic uint64_t number;     /* its number + 1; written last */
+    uint64_t padding[3];
+};
+
+/* Whether a processor is handling the end of a timer, of both kinds of timers. */
+struct processor {
+    _Atomic uint64_t in_hrtimer, in_timer;
+};
+
+/* Shared with the coordinator, mapped from an array with one element. */
+struct counters {
+    _Atomic int64_t working;
+    _Atomic uint64_t wakeups;    /* of an instance at rest by something other than the coordinator */
+    _Atomic uint64_t is_awaited; /* 1: a wake-up of the coordinator is wanted when `working` becomes 0 */
+    _Atomic uint64_t overflows;  /* threads that the map had no room for */
+    _Atomic uint64_t is_telling; /* 1: the coordinator wakes threads up */
+    _Atomic int64_t last_jump;   /* the real instant of the last jump (CLOCK_MONOTONIC, ns); 0: none */
+    _Atomic uint64_t surprises;  /* that were noted */
+    struct processor processors[MOST_PROCESSORS];
+    struct noted noted[KEPT_SURPRISES]; /* the last surprises: number N at N % KEPT_SURPRISES */
+};
+
+/* What the programs use; to be set before they are written. */
+extern struct program_inputs {
+    int counters; /* descriptors of maps; this one has one element, `struct counters` */
+    int threads;  /* of `struct thread` by thread */
+    int errands;  /* the real instant (CLOCK_MONOTONIC, ns) since when a thread of another user works for the instance, by thread */
+    int ring;     /* wakes the coordinator up */
+    uid_t user;
+    pid_t coordinator;
+} inputs;
+
+/* Each writes one program (bpf_assembler.h). comm, pid and state are byte offsets of fields in what the tracepoint hands over. */
+void write_timer(size_t which, bool begins);
+void write_wakeup(int comm, int pid, bool is_new, bool is_beginning);
+void write_switch(int comm, int pid, int state);
+
+#endif

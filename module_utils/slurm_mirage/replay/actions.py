@@ -1,0 +1,153 @@
+"""Kinds of actions: what a replay does to the cluster at an instant of the trace.
+
+A further kind is a class here, its row in KINDS, and its rows in `actions_of`; timeline.py orders, journals and recovers all kinds
+in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from ..base.strict_json import COUNT, INSTANT, Maybe, Shape
+from ..jobs import arrays
+from ..jobs.plan import PlanRow
+from ..rm.api import ResourceManager
+
+Event = dict[str, Any]
+"""An event of the journal."""
+Answer = TypeVar("Answer")
+
+START, SUBMITTED, ENDED = "start", "submitted", "ended"
+"""Events from which the instant of an action counts: the start of the run, a job's last submission, a job's end."""
+RESUBMITTED = "resubmitted"
+"""A submission of a job that the controller had lost, with the members of the first one."""
+
+
+@dataclass(frozen=True)
+class When:
+    """The instant of an action: seconds of the cluster's time after an event, START or one of the job with this index."""
+
+    seconds: float
+    after: str = START
+    index: int = -1
+
+
+class Cluster(Protocol):
+    """What an action uses of the replay."""
+
+    @property
+    def manager(self) -> ResourceManager:
+        """The resource manager."""
+        ...
+
+    def job_id(self, index: int) -> int:
+        """The id that the resource manager has for a submitted job."""
+        ...
+
+    def submit(self, row: PlanRow, event: str) -> list[Event]:
+        """Submit a job, with the other tasks of its array; the events to journal. Raises Failed or Stopped."""
+        ...
+
+    def retry_until_answered(self, attempt: Callable[[], Answer], what: str = "") -> Answer:
+        """Call `attempt` until it succeeds; `what` begins messages. Raises Failed or Stopped."""
+        ...
+
+
+class Action(Protocol):
+    """One action. It is journalled after it was carried out. A replay that is killed between the two carries it out again, so that
+    has to do no harm; submissions, which would, are looked up by the recovery before."""
+
+    event: ClassVar[str]
+    """Kind of its event in the journal, and"""
+    members: ClassVar[dict[str, Shape]]
+    """the members of that besides the instant."""
+    is_of_submission: ClassVar[bool]
+    """Whether it is an action on a submitted job, which has to be carried out again after another submission of the job."""
+
+    @property
+    def index(self) -> int:
+        """Its number among the actions of its kind, which the journal has: of an action of a job the index of that."""
+        ...
+
+    @property
+    def when(self) -> When:
+        """When it is due."""
+        ...
+
+    def carry_out(self, cluster: Cluster, ended: Set[int]) -> list[Event]:
+        """Do it; the events to journal, none if there is nothing to do. `ended`: indices of the jobs that have ended.
+
+        Raises Failed or Stopped.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Submit:
+    """Submits a job. `follows`: index of the job that it follows, None for none."""
+
+    row: PlanRow
+    follows: int | None = None
+    event: ClassVar[str] = SUBMITTED
+    members: ClassVar[dict[str, Shape]] = {
+        "index": COUNT, "slurm_id": COUNT, "due": INSTANT, "began": Maybe(INSTANT), "retries": COUNT,
+    }  # fmt: skip
+    is_of_submission: ClassVar[bool] = False
+
+    @property
+    def index(self) -> int:
+        """Of the job."""
+        return self.row.index
+
+    @property
+    def when(self) -> When:
+        """At its own instant, or after the end of the job that it follows."""
+        return When(self.row.due) if self.follows is None else When(self.row.think, ENDED, self.follows)
+
+    def carry_out(self, cluster: Cluster, ended: Set[int]) -> list[Event]:
+        """Submit it."""
+        return cluster.submit(self.row, self.event)
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Cancels a job some time after its submission, unless it has ended."""
+
+    row: PlanRow
+    event: ClassVar[str] = "cancelled"
+    members: ClassVar[dict[str, Shape]] = {"index": COUNT}
+    is_of_submission: ClassVar[bool] = True
+
+    @property
+    def index(self) -> int:
+        """Of the job."""
+        return self.row.index
+
+    @property
+    def when(self) -> When:
+        """After the job's last submission: one that the controller has forgotten is submitted again."""
+        return When(self.row.cancel_after or 0.0, SUBMITTED, self.row.index)
+
+    def carry_out(self, cluster: Cluster, ended: Set[int]) -> list[Event]:
+        """Cancel it by its name, which never comes to mean another job; a task of an array has none of its own."""
+        if self.index in ended:
+            return []
+        job_id = cluster.job_id(self.index)
+        is_task = arrays.array_and_task(job_id) is not None
+        cancel = (lambda: cluster.manager.cancel([job_id])) if is_task else (lambda: cluster.manager.cancel_named(self.row.name))
+        cluster.retry_until_answered(cancel, f"cancelling job {self.row.id}: ")
+        return [{"event": self.event, "index": self.index}]
+
+
+KINDS: tuple[type[Action], ...] = (Submit, Cancel)
+
+
+def actions_of(plan: Sequence[PlanRow]) -> Iterator[Action]:
+    """The actions of a plan: those whose instants count from the start of the run in the order of these."""
+    indices = {row.id: row.index for row in plan}
+    for row in plan:
+        yield Submit(row, None if row.follows is None else indices[row.follows])
+        if row.cancel_after is not None:
+            yield Cancel(row)
