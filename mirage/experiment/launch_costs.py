@@ -66,6 +66,6 @@ def _keep(campaign: Path, start: dict[str, Any] | None, key: str) -> None:
         return
     cost = LaunchCost.of_record(start.get("launch_cost", 0.0))
     with _writing:
-        experiment = RunFolder(campaign).experiment
-        if cost.narrow is not None and not cost.reason and experiment and key not in experiment:
-            write_json(campaign / EXPERIMENT_FILE, experiment | {key: cost.record()})
+        folder = RunFolder(campaign)
+        if cost.narrow is not None and not cost.reason and folder.has(EXPERIMENT_FILE) and key not in folder.experiment:
+            write_json(campaign / EXPERIMENT_FILE, folder.experiment | {key: cost.record()})

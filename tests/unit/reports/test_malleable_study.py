@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from malleable_simulation import Played, simulate
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
+from mirage.records.file_names import RESIZES_FILE
 from mirage.records.resizes import RESIZES_SCHEMA
 from mirage.records.run_folder import RunFolder
 from mirage.reports.malleable_study import measured, source
@@ -62,7 +63,7 @@ def with_resizes(folder: Path, rows: Sequence[tuple[str, float, float, float | N
     table = known.select(
         (pl.col(name) if name in known.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in RESIZES_SCHEMA.items()
     )
-    table.write_csv(folder / measured.RESIZES)
+    table.write_csv(folder / RESIZES_FILE)
     content = read_json(folder / "metrics.json")
     write_json(folder / "metrics.json", {**content, "resizes": {"none": {"count": 3, "mean": 0.5, "max": 0.7}}})
 

@@ -205,8 +205,8 @@ def test_samples_of_slurmctld_and_the_host_are_in_trace_time(results: Path) -> N
     path.write_text(json.dumps(described))
     run = Run.of(RunFolder(results / "r"))
     first = float(run.schedule.jobs["submit"].min() or 0.0)  # type: ignore[arg-type]
-    assert run.figures("sdiag.csv")["time"].to_list() == pytest.approx([first + 7200 * k for k in range(10)])
-    assert run.figures("nothing.csv").is_empty()
+    assert run.timed(run.folder.diagnostics)["time"].to_list() == pytest.approx([first + 7200 * k for k in range(10)])
+    assert run.timed(RunFolder(results / "nothing").diagnostics).is_empty()
     _, text = make_report("r")
     assert "all times of the log shrunk to 50" in text
     for name in ("cycle", "depth", "host"):
