@@ -67,25 +67,9 @@ report: $(STAMP) ## make report.html of a finished run, sweep or comparison (RUN
 check: $(STAMP) ## compute every number of a finished run, sweep or comparison (RUN) again from its records, and compare
 	$(CLI) $@
 
-.PHONY: study-scms
-study-scms: $(STAMP) ## FIFO against backfill by waiting indices, on 166 nodes of 8 CPUs (FULL=yes: ten months of jobs)
-	$(CLI) $@
-
-.PHONY: study-suspend
-study-suspend: $(STAMP) ## jobs that others suspend against none, on Raijin's workload (FULL=yes: 3,600 nodes)
-	$(CLI) $@
-
-.PHONY: study-malleable
-study-malleable: $(STAMP) ## jobs that change their size while they run against fixed ones, on 64 nodes (FULL=yes: 50 to 400 jobs)
-	$(CLI) $@
-
-.PHONY: study-malleable-share
-study-malleable-share: $(STAMP) ## shares of malleable jobs under three strategies, on a stretch of a log (TRACE) and 128 nodes
-	$(CLI) $@
-
-.PHONY: study-filler
-study-filler: $(STAMP) ## idle nodes filled with jobs that are saved and moved: gain and delay, simulated, and played on a log (TRACE)
-	$(CLI) $@
+.PHONY: study
+study: $(STAMP) ## a published comparison (STUDY): scms, suspend, malleable, malleable-share or filler; FULL=yes: the published size
+	$(CLI) study-$(STUDY)
 
 .PHONY: metrics
 metrics: $(STAMP) ## metrics of a recorded schedule (TRACE), without any cluster

@@ -49,6 +49,8 @@ TARGETS = {
     "provision": ("provision", "provision"),
     "deprovision": ("deprovision", "deprovision"),
 }
+STUDY = "study-"
+"""Begin of the targets that `make study` runs by the name in STUDY."""
 # Targets for which the inventory may have no host.
 WITHOUT_HOSTS = ("provision", "deprovision")
 # Targets that use one cluster of an inventory.
@@ -62,9 +64,17 @@ def command(target: str) -> Command:
     return found
 
 
+def as_given(target: str) -> str:
+    """The target as it is given to make: study STUDY=scms for study-scms."""
+    return f"study STUDY={target.removeprefix(STUDY)}" if target.startswith(STUDY) else target
+
+
 def run(arguments: Sequence[str], screen: Screen) -> Ending:
     """Run a target and return how it ended. Everything that can be checked is checked before anything is written."""
     try:
+        if len(arguments) == 1 and arguments[0].startswith(STUDY) and arguments[0] not in TARGETS:
+            names = ", ".join(target.removeprefix(STUDY) for target in TARGETS if target.startswith(STUDY))
+            raise WrongUse(f"STUDY: {arguments[0].removeprefix(STUDY) or 'none'}; it may be one of: {names}")
         if len(arguments) != 1 or arguments[0] not in TARGETS:
             raise WrongUse(f"target: {' '.join(arguments) or 'none'}; it may be one of: {', '.join(TARGETS)}")
         target = arguments[0]
@@ -77,7 +87,7 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
             if target in OF_ONE_CLUSTER:
                 of_one_cluster(knobs.cluster, f"make {target}")
         for name in resolve.unused(target, os.environ):
-            screen.say(f"note: {PROGRAM} {target} ignores {name}")
+            screen.say(f"note: {PROGRAM} {as_given(target)} ignores {name}")
         return command(target)(knobs, screen)
     except WrongUse as error:
         return Ending("wrong use", resolve.user_message(error))

@@ -1,4 +1,4 @@
-"""`make study-filler`: what filler jobs gain and cost, simulated, and with TRACE played as well (studies/filler.md).
+"""`make study STUDY=filler`: what filler jobs gain and cost, simulated, and with TRACE played as well (studies/filler.md).
 
 The runs are a comparison of their own (results/STUDY-runs), so that an interrupted study goes on as `make compare` does.
 results/STUDY holds simulated.csv, measured.csv and study.html.

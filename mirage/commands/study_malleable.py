@@ -1,4 +1,4 @@
-"""`make study-malleable` and `make study-malleable-share`: jobs that change their size, against fixed ones (studies/README.md).
+"""`make study STUDY=malleable` and STUDY=malleable-share: jobs that change their size, against fixed ones (studies/README.md).
 
 Each workload is a comparison of its own (results/STUDY-WORKLOAD-JOBS), so that an interrupted study goes on as `make compare` does.
 results/STUDY holds study.csv and study.html over all of them.

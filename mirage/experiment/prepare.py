@@ -143,19 +143,14 @@ def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
 
 def due_times(knobs: JobKnobs, chosen: Workload) -> list[float]:
     """Submission times in virtual seconds after the start of the replay: presets at 0, the other jobs at their own times, or in
-    groups if PERIOD is given. Presets do not count as jobs of a group."""
+    groups if SUBMISSION is given. Presets do not count as jobs of a group."""
     submits = chosen.jobs["submit_virtual"].to_list()
     presets = chosen.presets()
-    period = float(knobs.period)
-    dues = submissions.due_times(
-        submits[presets:],
-        warmup=knobs.warmup,
-        group=knobs.group,
-        period=period,
-        drift=float(knobs.drift),
+    if (groups := knobs.groups) is None:
+        return [0.0] * presets + [submits[presets] + due for due in submissions.due_times(submits[presets:])]
+    return [0.0] * presets + submissions.due_times(
+        submits[presets:], warmup=groups.warmup, group=groups.size, period=float(groups.period), drift=float(groups.drift)
     )
-    since = submits[presets] if period == 0 else 0.0
-    return [0.0] * presets + [since + due for due in dues]
 
 
 @dataclass(frozen=True)
@@ -169,13 +164,10 @@ class Prepared:
 
     @classmethod
     def make(cls, knobs: Knobs, trace: Trace, shrink: Decimal) -> Prepared:
-        if knobs.jobs.dependencies == "think" and knobs.jobs.period != 0:
+        if knobs.jobs.dependencies == "think" and knobs.jobs.groups is not None:
             raise WrongUse(
-                "think submits jobs at instants of their own, PERIOD in groups; give one of them", parameter="dependencies"
+                "think submits jobs at instants of their own, SUBMISSION in groups; give one of them", parameter="dependencies"
             )
-        if knobs.jobs.drift != 0 and knobs.jobs.period == 0:
-            message = "is added to PERIOD, which is 0; give PERIOD, or leave DRIFT out"
-            raise WrongUse(message, parameter="drift", value=knobs.jobs.drift)
         chosen = malleability.applied(knobs, workload(knobs, trace, shrink), SLACK)
         made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen))
         if knobs.malleable.is_wanted:

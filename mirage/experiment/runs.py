@@ -103,6 +103,9 @@ def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
         raise WrongUse(f"results/{folder.name} is there already and holds no run; it may be another name", parameter="run")
     if (before := run.experiment.get("inputs")) is None:
         raise WrongUse(f"{folder / EXPERIMENT_FILE}: inputs is missing", parameter="run")
+    if before.get("PERIOD", "0") != "0":  # without a period the other knobs of the scheme had no effect
+        what = f"results/{folder.name} was begun when PERIOD was a knob, a part of SUBMISSION today"
+        raise WrongUse(f"{what}; it may be another name", parameter="run")
     for name in wanted:
         if not _same(name, before, wanted):
             raise WrongUse(f"results/{folder.name} has other inputs: {_difference(name, before, wanted)}", parameter="run")

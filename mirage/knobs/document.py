@@ -18,7 +18,7 @@ HEAD = """\
 A knob is given to make, as in `make experiment NODES=100 SHRINK=50`, or in the environment. All knobs are checked before
 anything is started or written; a knob that the target does not use is reported. Where the last column names an Ansible variable, an
 inventory can have a value too, and so can `-e` without make. A given knob has precedence over the inventory. "Studies" are all
-targets study-...; "runs" are experiment, compare and the studies.
+values of STUDY, study-NAME one of them; "runs" are experiment, compare and the studies.
 """
 COLUMNS = ("knob", "default", "meaning", "may be", "targets", "Ansible variable")
 

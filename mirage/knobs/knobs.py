@@ -14,6 +14,7 @@ from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.parse import AUTO, Speed, Value, format_number
 from mirage.knobs.slurm_source import SlurmSource
+from mirage.knobs.submission import SubmissionGroups
 from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.clock.clock_rules import CONSTANT, EVENT
 from slurm_mirage.jobs.filler import NO
@@ -78,10 +79,8 @@ class JobKnobs:
     overrun: str
     shrinks: tuple[Decimal, ...]
     """Per cent: one, or those of a sweep."""
-    warmup: int
-    group: int
-    period: Decimal
-    drift: Decimal
+    groups: SubmissionGroups | None
+    """None: jobs are submitted at their own times."""
 
 
 @dataclass(frozen=True)

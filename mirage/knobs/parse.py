@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 
-from mirage.knobs import machine, openpbs_source, slurm_source
+from mirage.knobs import machine, openpbs_source, slurm_source, submission
 from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.slurm_source import SlurmSource
+from mirage.knobs.submission import SubmissionGroups
 from slurm_mirage.clock.clock_rules import EVENT
 from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
 
-Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | OpenPbsSource | None
+Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | OpenPbsSource | SubmissionGroups | None
 Parser = Callable[[str], Value]
 Speed = Decimal | str
 """A value of SPEED: a number, EVENT or AUTO."""
@@ -59,6 +60,14 @@ def at_least(lowest: int, *, whole: bool = True, most: int | None = None) -> Par
         return value
 
     return parse
+
+
+def submission_groups(text: str) -> SubmissionGroups | None:
+    """Parse groups in which jobs are submitted; None for an empty text."""
+    try:
+        return submission.read(text)
+    except submission.NotGroups as error:
+        raise InvalidValue(str(error)) from None
 
 
 def optional(parse: Parser) -> Parser:

@@ -23,6 +23,10 @@ from slurm_mirage.clock.clock_rules import EVENT
 GIVEN = "MIRAGE_GIVEN"
 # Names that Slurm's own commands read from the environment. They count as knobs only when they are given to make.
 SLURM_VARIABLES = ("SLURM_CONF",)
+RENAMED = dict.fromkeys(("WARMUP", "GROUP", "PERIOD", "DRIFT"), "SUBMISSION")
+"""Knobs of before the first release, with the one that has taken their place."""
+STUDY = "STUDY"
+"""Variable of the Makefile that chooses the target study-NAME."""
 # Variables of the Makefile that are not knobs of a run.
 MAKE_VARIABLES = ("PYTHON",)
 # The default of CONFIG where SHRINK makes jobs shorter: Slurm's own intervals do not shrink with them.
@@ -54,13 +58,13 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
     Raises WrongUse for the first misspelt name or wrong value.
     """
     given = environ.get(GIVEN, "").split()
-    _refuse_unknown(given)
+    _refuse_unknown([name for name in given if name != STUDY or not target.startswith("study-")])
     values: dict[str, Value] = {}
     for knob in TABLE:
         text = environ.get(knob.name, "")
         if knob.name in SLURM_VARIABLES and knob.name not in given:
             text = ""
-        # Another program may have set a name like PORT or GROUP in the environment.
+        # Another program may have set a name like PORT in the environment.
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
     knobs = Knobs.of(values)
@@ -92,6 +96,9 @@ def _refuse_unknown(given: list[str]) -> None:
     """Raise WrongUse for the first name that is no knob, with the most similar knob."""
     known = [*BY_NAME, *MAKE_VARIABLES]
     for name in given:
+        if name in RENAMED:
+            new = BY_NAME[RENAMED[name]]
+            raise WrongUse(f"{name}: is a part of {new.name} now, which may be {new.may_be}")
         if name not in known:
             near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"`{PROGRAM}` lists the knobs"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirage.knobs import openpbs_source, slurm_source
+from mirage.knobs import openpbs_source, slurm_source, submission
 from mirage.knobs.parse import (
     CONFIG_NAME,
     FILLERS,
@@ -25,7 +25,6 @@ from mirage.knobs.parse import (
     margin,
     matching,
     names,
-    number,
     one_of,
     openpbs_archive,
     optional,
@@ -35,6 +34,7 @@ from mirage.knobs.parse import (
     some_of,
     source_archive,
     speed,
+    submission_groups,
 )
 from slurm_mirage.rm.slurm.front_end import MOST as MAX_FRONT_ENDS
 
@@ -408,46 +408,14 @@ TABLE = (
         variable="mirage_saves",
     ),
     Knob(
-        "WARMUP",
-        "jobs.warmup",
-        "0",
-        at_least(0),
-        "a whole number of jobs from 0 on",
-        "the thesis's scheme: jobs submitted at once at the start",
+        "SUBMISSION",
+        "jobs.groups",
+        "",
+        submission_groups,
+        submission.FORM,
+        "the thesis's scheme: groups of jobs at fixed intervals of the cluster's clock, which are not shrunk",
         _RUN,
-        is_input=True,
-        group=TIME,
-    ),
-    Knob(
-        "GROUP",
-        "jobs.group",
-        "1",
-        at_least(1),
-        "a whole number of jobs from 1 on",
-        "the thesis's scheme: jobs of one group",
-        _RUN,
-        is_input=True,
-        group=TIME,
-    ),
-    Knob(
-        "PERIOD",
-        "jobs.period",
-        "0",
-        at_least(0, whole=False),
-        "a number of seconds from 0 on",
-        "the thesis's scheme: seconds between groups on the cluster's clock, not shrunk; 0: jobs go at their own times",
-        _RUN,
-        is_input=True,
-        group=TIME,
-    ),
-    Knob(
-        "DRIFT",
-        "jobs.drift",
-        "0",
-        number,
-        "a number of seconds, not below -PERIOD",
-        "the thesis's scheme: seconds added to each period, may be negative",
-        _RUN,
+        shown="the jobs' own times",
         is_input=True,
         group=TIME,
     ),

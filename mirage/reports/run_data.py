@@ -32,8 +32,6 @@ from slurm_mirage.clock.clock import Clock
 
 # Names of the two schedules in reports.
 EMULATION, LOG = "emulation", "log"
-# Knobs that submit jobs at other times than the log's, so that waits cannot be compared.
-_OTHER_TIMES = ("PERIOD", "WARMUP")
 
 
 @dataclass(frozen=True)
@@ -210,11 +208,10 @@ def _recorded(run: RunFolder) -> pl.DataFrame | str:
     """The content of recorded.csv, or a sentence that says why there is none. The first report writes it, so that later ones do not
     need the log."""
     source, knobs = run.experiment.get("trace") or {}, run.experiment["inputs"]
-    given = [name for name in _OTHER_TIMES if knobs.get(name, "0") not in ("", "0")]
     if source.get("path") is None:
         return "The jobs are generated, so that there is no log to compare with."
-    if given:
-        return f"Jobs were submitted at other times than in the log ({', '.join(given)}), so that waits cannot be compared."
+    if knobs.get("SUBMISSION"):
+        return "Jobs were submitted at other times than in the log (SUBMISSION), so that waits cannot be compared."
     path = run.path / RECORDED_FILE
     if not path.exists():
         try:

@@ -45,11 +45,11 @@ class TraceTime:
 def trace_time(run: RunFolder, speed: float) -> TraceTime | None:
     """The conversion for the run at this speed.
 
-    None if the folder does not have the files of a run, and with PERIOD, which does not use the submission times of the log.
+    None if the folder does not have the files of a run, and with SUBMISSION, which does not use the submission times of the log.
     """
     try:
         experiment = run.experiment
-        if not experiment or float(experiment["inputs"]["PERIOD"]):
+        if not experiment or experiment["inputs"].get("SUBMISSION"):
             return None
         with (run.path / WORKLOAD_FILE).open(newline="") as stream:
             first = next(row for row in csv.DictReader(stream) if not row["preset"])

@@ -61,7 +61,7 @@ _FEATURES = (
     # Only the clocks of several hosts can differ. Where they could not be compared, the verdict says so.
     Feature(lambda content, _: content.get("validity", {}).get("clock_offset_max") is not None, ("clock_offset_max",)),
     Feature(lambda content, given: given("CHARGE", "no") or charges(content.get("validity", {})), ("CHARGE", "charged_seconds")),
-    Feature(lambda _, given: given("WARMUP", "0") or given("PERIOD", "0"), ("WARMUP", "GROUP", "PERIOD", "DRIFT")),
+    _knob("SUBMISSION", ""),
     _knob("PRESET", "none"),
     _knob("ACCOUNTING", "auto"),
     _knob("FRONT_END", "0"),

@@ -41,7 +41,7 @@ RESULT: dict[str, Any] = {
 }
 EXPERIMENT = {
     "run": "r",
-    "inputs": {"NODES": "4", "CPUS": "16", "SHRINK": "100", "SPEED": "auto", "PERIOD": "0", "SEED": "1"},
+    "inputs": {"NODES": "4", "CPUS": "16", "SHRINK": "100", "SPEED": "auto", "SUBMISSION": "", "SEED": "1"},
     "knobs": {"CONFIG": "fifo", "TRACE": "kth.swf"},
     "clock": {"asked": "auto", "speed": "event", "began": {"real": 1.5, "virtual": 2.5}},
     "trace": {"path": "kth.swf", "format": "swf"},

@@ -1,1 +1,1 @@
-"""Reports of the study of filler jobs (`make study-filler`)."""
+"""Reports of the study of filler jobs (`make study STUDY=filler`)."""

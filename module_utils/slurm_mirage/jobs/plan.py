@@ -58,15 +58,15 @@ def due_times(
 
 def _check_knobs(warmup: int, group: int, period: float, drift: float, warmup_period: float | None) -> None:
     if warmup < 0:
-        raise WrongUse(f"{warmup}: 0 or more jobs", parameter="warmup")
+        raise WrongUse(f"a warm-up of {warmup}: 0 or more jobs", parameter="submission")
     if group < 1:
-        raise WrongUse(f"{group}: 1 or more jobs", parameter="group")
+        raise WrongUse(f"groups of {group}: 1 or more jobs", parameter="submission")
     if not (math.isfinite(period) and period >= 0):
-        raise WrongUse(f"{period}: seconds, 0 (jobs keep their own times) or more", parameter="period")
+        raise WrongUse(f"a period of {period}: seconds, 0 (jobs keep their own times) or more", parameter="submission")
     if not math.isfinite(drift) or (period > 0 and drift + period < 0):
-        raise WrongUse(f"{drift}: seconds, not below -PERIOD ({-period})", parameter="drift")
+        raise WrongUse(f"a drift of {drift}: seconds, not below -period ({-period})", parameter="submission")
     if warmup_period is not None and not (math.isfinite(warmup_period) and warmup_period >= 0):
-        raise WrongUse(f"a warm-up period of {warmup_period}: 0 seconds or more", parameter="warmup")
+        raise WrongUse(f"a warm-up period of {warmup_period}: 0 seconds or more", parameter="submission")
 
 
 def _check_order(submits: Sequence[float]) -> None:

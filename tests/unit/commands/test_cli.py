@@ -89,8 +89,8 @@ def test_a_reader_that_has_enough_is_no_error(copy: Path) -> None:
         ("experiment", {"TRACE": "six.swf", "CLASSES": "classes.yml"}, "CLASSES: job 1 needs 6 processors, the cluster has 4"),
         ("experiment", {"TRACE": "two.swf", "OFFSET": "2"}, "OFFSET: 2 may be up to 1"),
         ("experiment", {"TRACE": "two.swf", "JOBS": "3"}, "JOBS: 3 may be up to 2"),
-        ("experiment", {"TRACE": "two.swf", "PERIOD": "1", "DRIFT": "-2"}, "DRIFT: -2"),
-        ("experiment", {"TRACE": "two.swf", "DRIFT": "-5"}, "DRIFT=-5: is added to PERIOD, which is 0"),
+        ("experiment", {"TRACE": "two.swf", "SUBMISSION": "period=1 drift=-2"}, "it may be a drift from -1 on"),
+        ("experiment", {"TRACE": "two.swf", "SUBMISSION": "drift=-5"}, "it may be each word once, with the period: "),
         ("experiment", {"TRACE": "two.swf", "RUN": "bench"}, "RUN: results/bench"),
         ("experiment", {"TRACE": "two.swf", "NODES": "3", "CPUS": "1", "SHRINK": "100:50:10"}, "job 2 needs 4"),
         ("cluster", {"CLUSTER": "Upper"}, "CLUSTER: 'Upper'"),
@@ -180,9 +180,9 @@ def test_workload_from_a_model_is_the_same_for_the_same_seed(copy: Path, tmp_pat
 
 
 def test_a_knob_that_the_target_does_not_look_at_is_told(copy: Path, tmp_path: Path) -> None:
-    done = run(copy, "workload", JOBS="1", PERIOD="3", OUT=str(tmp_path / "w.swf"))
+    done = run(copy, "workload", JOBS="1", SUBMISSION="period=3", OUT=str(tmp_path / "w.swf"))
     assert done.returncode == 0
-    assert done.stdout.splitlines()[0] == "note: make workload ignores PERIOD"
+    assert done.stdout.splitlines()[0] == "note: make workload ignores SUBMISSION"
 
 
 def test_workload_is_selected_and_shrunk(copy: Path, tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def test_rows_of_a_cluster_that_does_not_answer() -> None:
 
 
 def experiment(folder: Path, time_of_log: dict[str, Any] | None, **inputs: str) -> Path:
-    write_json(folder / "experiment.json", {"inputs": {"PERIOD": "0", "SHRINK": "50", **inputs}, "trace": {"time": time_of_log}})
+    write_json(folder / "experiment.json", {"inputs": {"SUBMISSION": "", "SHRINK": "50", **inputs}, "trace": {"time": time_of_log}})
     rows = 'preset,submit,submit_virtual\nrunning,3,0.0\n"",1000.0,5.0\n'
     (folder / "workload.csv").write_text(rows)
     return folder
@@ -251,7 +251,7 @@ def test_where_in_its_log_a_run_is(tmp_path: Path) -> None:
     assert dated.words(2.0) == "2001-09-09 04:04:30 in the log", "1070 s after 03:46:40, in summer"
     counted = trace_time.trace_time(RunFolder(experiment(tmp_path, None)), speed=20.0)
     assert counted is not None and counted.words(2.0) == "second 1070 of the log"
-    assert trace_time.trace_time(RunFolder(experiment(tmp_path, begin, PERIOD="10")), 20.0) is None
+    assert trace_time.trace_time(RunFolder(experiment(tmp_path, begin, SUBMISSION="period=10")), 20.0) is None
     assert trace_time.trace_time(RunFolder(tmp_path / "another clone's"), 20.0) is None
 
 

@@ -49,8 +49,8 @@ def test_announcements(given: dict[str, object], words: str, monkeypatch: pytest
 
 
 def test_the_schemes_periods_are_the_clusters_time() -> None:
-    """PERIOD and DRIFT are seconds of the cluster's clock: neither SHRINK nor SPEED changes them in the plan."""
-    given = {"PERIOD": 60, "DRIFT": "-5", "GROUP": 1, "SHRINK": 50}
+    """Period and drift are seconds of the cluster's clock: neither SHRINK nor SPEED changes them in the plan."""
+    given = {"SUBMISSION": "period=60 drift=-5", "SHRINK": 50}
     assert prepared(SPAN, **given).dues == prepared(SPAN, **given, SPEED=500).dues == [0.0, 55.0]
 
 
@@ -66,8 +66,8 @@ BUSY = log((0, 5000, 7200), (10, 4000, 7200), (1000, 300, 600), (1300, 300, 600)
         ({"PRESET": "none"}, [0, 300, 400]),
         ({"FROM": 900, "PRESET": "none"}, [0, 300, 400]),
         # The scheme counts jobs of the selection only, and begins with the presets.
-        ({"FROM": 900, "PERIOD": 60}, [0, 0, 0, 60, 120]),
-        ({"PERIOD": 60, "WARMUP": 2}, [0, 0, 0, 0, 60]),
+        ({"FROM": 900, "SUBMISSION": "period=60"}, [0, 0, 0, 60, 120]),
+        ({"SUBMISSION": "period=60 warmup=2"}, [0, 0, 0, 0, 60]),
     ],
 )
 def test_presets_are_due_at_once_and_the_others_at_their_own_times(given: dict[str, object], dues: list[float]) -> None:

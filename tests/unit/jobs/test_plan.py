@@ -72,13 +72,13 @@ def test_groups_go_at_their_instants(jobs: int, warmup: int, group: int, period:
 @pytest.mark.parametrize(
     ("knobs", "message"),
     [
-        ({"warmup": -1}, "warmup: -1"),
-        ({"group": 0}, "group: 0"),
-        ({"period": -5}, "period: -5"),
-        ({"period": float("nan")}, "period: nan"),
-        ({"period": 5, "drift": -6}, "drift: -6"),
-        ({"drift": float("inf")}, "drift: inf"),
-        ({"warmup_period": -1}, "warmup: a warm-up period of -1"),
+        ({"warmup": -1}, "submission: a warm-up of -1"),
+        ({"group": 0}, "submission: groups of 0"),
+        ({"period": -5}, "submission: a period of -5"),
+        ({"period": float("nan")}, "submission: a period of nan"),
+        ({"period": 5, "drift": -6}, "submission: a drift of -6"),
+        ({"drift": float("inf")}, "submission: a drift of inf"),
+        ({"warmup_period": -1}, "submission: a warm-up period of -1"),
     ],
 )
 def test_knobs_out_of_range(knobs: dict[str, float], message: str) -> None:

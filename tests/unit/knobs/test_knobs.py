@@ -16,6 +16,7 @@ from mirage.knobs import resolve as knobs
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import Value, shrink
+from mirage.knobs.submission import SubmissionGroups
 from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.base.errors import WrongUse
 
@@ -45,7 +46,9 @@ from slurm_mirage.base.errors import WrongUse
         ("SPEED", "event", "event"),
         ("CHARGE", "yes", "yes"),
         ("SAVES", "memory", "memory"),
-        ("DRIFT", "-0.5", Decimal("-0.5")),
+        ("SUBMISSION", "", None),
+        ("SUBMISSION", "period=900", SubmissionGroups(Decimal(900))),
+        ("SUBMISSION", "size=2 drift=-0.5 warmup=4 period=.5", SubmissionGroups(Decimal("0.5"), 2, 4, Decimal("-0.5"))),
         ("OVERRUN", "kill", "kill"),
         ("TRACE", "a b'$c\"d.swf", "a b'$c\"d.swf"),
         ("CLUSTER", "a", "a"),
@@ -162,6 +165,7 @@ def test_shrunk_jobs_have_a_scheduler_with_short_intervals(given: dict[str, str]
     ("given_names", "words"),
     [
         ("NODE", "did you mean NODES?"),
+        ("DRIFT", "DRIFT: is a part of SUBMISSION now, which may be words of period=SECONDS"),
         ("nodes", "did you mean NODES?"),
         ("SHRINKS", "did you mean SHRINK?"),
         ("XYZZY", "`make` lists the knobs"),

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.commands.main import TARGETS
+from mirage.commands.main import STUDY, TARGETS
 from mirage.knobs import resolve
 from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.errors import WrongUse
@@ -130,6 +130,9 @@ def _mistakes_of_make(arguments: Sequence[str], folder: Path) -> list[str]:
     makefiles = [path for path in (folder / "Makefile", ROOT / "Makefile") if path.exists()]
     found = [f"make has no target {target}" for target in targets if not any(target in _targets(path) for path in makefiles)]
     used = frozenset(resolve.MAKE_VARIABLES).union(*(_variables(path, target) for path in makefiles for target in targets))
+    for study in [word.partition("=")[2] for word in arguments if word.startswith("STUDY=")]:
+        used |= _knobs_of(STUDY + study)
+        found += [f"there is no study {study}"] if STUDY + study not in TARGETS else []
     return found or _mistakes_of_variables(arguments, " ".join(["make", *targets]), used)
 
 
@@ -205,6 +208,7 @@ def test_command_lines_are_right(page: Path) -> None:
         ("make experiment NODE=100", "make experiment does not use NODE"),
         ("make report NODES=100", "make report does not use NODES"),
         ("make faults NODES=100", "make faults does not use NODES"),
+        ("make study STUDY=scm", "there is no study scm"),
         ("make faults FAULTS='key-short no-fault'", "there is no fault no-fault"),
         ("make experiment NODES=0", "NODES: '0' is not possible; it may be a whole number from 1 to 1000000"),
         ("make compare CONFIGS=fifo ...", "CONFIGS: 'fifo' is not possible; it may be"),
@@ -240,7 +244,7 @@ def test_a_mistake_is_named(line: str, mistake: str) -> None:
         "make lint unit",
         'make experiment NODES=N TRACE=log SHRINK=100:50:10 MODEL=NAME CLASSES=no-such.yml ... # "quoted"',
         'make compare CONFIGS="fifo backfill" MARGIN=10% INVENTORY=inventories/mine',
-        "make study-scms OPENPBS_SOURCE=archive",
+        "make study STUDY=scms OPENPBS_SOURCE=archive",
         "make faults FAULTS=clock-many-kills COUNT=450 PYTHON=python3.12",
         "make bench PART=resize FULL=yes",
         "make infra NODES=20 BED=mybed",

@@ -183,7 +183,7 @@ def test_the_log_is_needed_for_the_first_report_only(results: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"PERIOD": "10"}, "submitted at other times than in the log (PERIOD)"),
+        ({"SUBMISSION": "period=10"}, "submitted at other times than in the log (SUBMISSION)"),
         ({"sha256": "0"}, "has changed since the run"),
         ({"waits": -1}, "the log does not tell how long these jobs waited"),
     ],

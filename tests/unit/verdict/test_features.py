@@ -41,7 +41,7 @@ def test_a_plain_run_uses_none() -> None:
         ({"validity": {"launch_cost": None}}, {}, "launch_cost"),
         ({"validity": {"clock_offset_max": 0.0}}, {}, "clock_offset_max"),
         ({"validity": {"event_clock": {"charged_seconds": 2.0}}}, {}, "charged_seconds"),
-        ({}, {"PERIOD": "10"}, "GROUP"),
+        ({}, {"SUBMISSION": "period=10"}, "SUBMISSION"),
         ({}, {"ACCOUNTING": "no"}, "ACCOUNTING"),
         ({}, {"PRESET": "all"}, "PRESET"),
     ],
