@@ -4,8 +4,8 @@ The rules are those of first come, first served, or of EASY or conservative back
 the scheduler itself may postpone a start is taken off: its `start_delay`, and for a job that passes another one the pause between
 two backfill cycles.
 
-They are known for one queue in order of submission: not with several partitions, priorities, dependencies, limits of accounts,
-memory, or filler jobs.
+They are known for one queue in order of submission: not with several partitions, priorities, dependencies, enforced limits of
+accounts, memory, or filler jobs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def dispatch_gaps(collected: Collected, layout: Layout, scheduling: Scheduling, 
     interval: trace seconds between two backfill cycles
     """
     jobs = _jobs(collected)
-    if not _rules_are_known(collected, scheduling) or jobs["start"].count() == 0:
+    if not _rules_are_known(collected, layout, scheduling) or jobs["start"].count() == 0:
         return pl.DataFrame(schema=SCHEMA)
     from mirage.simulation import dispatch
 
@@ -74,9 +74,10 @@ def run_time_resolution(collected: Collected) -> float:
     return 0.0 if collected.on_event_clock else min(resolution.record, resolution.floor)
 
 
-def _rules_are_known(collected: Collected, scheduling: Scheduling) -> bool:
+def _rules_are_known(collected: Collected, layout: Layout, scheduling: Scheduling) -> bool:
     known = collected.evidence
-    apart = known.select(col("dependent") | col("limited") | (col("memory").fill_null(0) > 0)).to_series().any()
+    limited = col("limited") & layout.enforces_limits
+    apart = known.select(col("dependent") | limited | (col("memory").fill_null(0) > 0)).to_series().any()
     return (
         scheduling.by_submission
         and collected.fillers is None

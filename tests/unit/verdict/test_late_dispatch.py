@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,16 @@ def members(
     made: MadeFolder,
     scheduler: str = "sched/builtin",
     priority: str = "priority/basic",
+    enforce: str = "",
     samples: Sequence[dict[str, float]] = ({"nodes_not_responding": 0.0, "cpu_busy": 0.3},) * 3,
     cycles: pl.DataFrame | None = None,
 ) -> dict[str, Any]:
     """metrics.json of a run on 4 nodes of 4 processors."""
     folder = made.write()
     (folder / "scontrol.txt").write_text(CONFIGURATION.format(scheduler=scheduler, priority=priority))
+    if enforce:
+        machine = "NodeName=n[1-4] CPUs=4\nPartitionName=batch Nodes=ALL\n"
+        (folder / "slurm.conf").write_text(f"{machine}AccountingStorageEnforce={enforce}\n")
     (folder / "result.json").write_text(json.dumps({"ended": 1.0, "released": 0, "messages": {}}))
     pl.DataFrame(samples).write_csv(folder / "samples.csv")
     cycles = pl.DataFrame({"bf_last_cycle_us": [1000], "bf_max_cycle_us": [1000]}) if cycles is None else cycles
@@ -80,6 +85,13 @@ def test_waiting_jobs_that_start_late_make_a_run_invalid_and_the_error_has_it(
 def test_the_time_until_a_job_could_start_is_not_known_where_priorities_decide(tmp_path: Path) -> None:
     found = members(queue(tmp_path, [0.0] * 60), priority="priority/multifactor")["validity"]
     assert (found["dispatch_gap_jobs"], found["dispatch_gap_mean"], found["verdict"]) == (0, None, "inconclusive")
+
+
+@pytest.mark.parametrize(("enforce", "known"), [("", 59), ("associations", 59), ("limits", 0)])
+def test_accounts_matter_to_when_a_job_could_start_only_where_their_limits_hold(tmp_path: Path, enforce: str, known: int) -> None:
+    made = queue(tmp_path, [0.0] * 60)
+    made.plan = [replace(row, account="physics") for row in made.plan]
+    assert members(made, enforce=enforce)["validity"]["dispatch_gap_jobs"] == known
 
 
 def test_a_main_metric_that_the_emulation_may_have_changed_too_much_makes_a_run_inconclusive(tmp_path: Path) -> None:
