@@ -46,7 +46,8 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *condition)
     return real_pthread_cond_broadcast(condition);
 }
 
-static struct timespec real_instant_in(clockid_t clock, struct timespec length)
+/* Not inlined: where it is, gcc takes the length for a variable that the cleanup of a cancelled wait might clobber. */
+__attribute__((noinline)) static struct timespec real_instant_in(clockid_t clock, struct timespec length)
 {
     return timespec_of(real_now(clock) + nanoseconds(length));
 }
