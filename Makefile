@@ -69,7 +69,7 @@ check: $(STAMP) ## compute every number of a finished run, sweep or comparison (
 
 .PHONY: study
 study: $(STAMP) ## a published comparison (STUDY): scms, suspend, malleable, malleable-share or filler; FULL=yes: the published size
-	$(CLI) study-$(STUDY)
+	@exec $(BIN)/python -m studies $(STUDY)
 
 .PHONY: metrics
 metrics: $(STAMP) ## metrics of a recorded schedule (TRACE), without any cluster

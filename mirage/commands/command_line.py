@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
         names, knobs = parse(arguments)
         for name in names:
             if not IS_CHECKOUT and name in targets.TARGETS and name not in WITHOUT_CLUSTER:
-                raise WrongUse(f"{name} needs a checkout of Slurm Mirage, where `make {targets.as_given(name)}` runs it")
+                raise WrongUse(f"{name} needs a checkout of Slurm Mirage, where `make {name}` runs it")
     except WrongUse as error:
         ending = Ending("wrong use", str(error))
         screen.say(ending.line)
@@ -67,7 +67,7 @@ def usage(names: Iterable[str]) -> str:
     for name, knobs in used.items():
         parts.append(f"  {name:15} {WITHOUT_CLUSTER[name]}")
         parts.append(textwrap.fill(" ".join(knob.name for knob in knobs), 100, initial_indent=" " * 18, subsequent_indent=" " * 18))
-    others = ", ".join(targets.as_given(target) for target in targets.TARGETS if target not in WITHOUT_CLUSTER)
+    others = ", ".join([*(target for target in targets.TARGETS if target not in WITHOUT_CLUSTER), "study"])
     parts += ["", textwrap.fill(f"In a checkout only, by make: {others}.", 100), "", "Knobs, also read from the environment:", ""]
     parts += _rows([knob for knob in TABLE if any(knob in knobs for knobs in used.values())])
     return "\n".join(parts)

@@ -10,7 +10,7 @@ import os
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mirage import PROGRAM
@@ -18,65 +18,59 @@ from mirage.commands.logs import LOGS
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.knobs import resolve
 from mirage.knobs.knobs import Knobs
+from mirage.knobs.resolve import STUDY, STUDY_TARGET
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.disk import out_of_space
 from slurm_mirage.base.errors import WrongUse
 
 Command = Callable[[Knobs, Screen], Ending]
-# Module of mirage.commands and its function for each target. Modules are imported when they are called, because some load polars,
-# which takes longer than the other targets.
+# Module and function of each target. Modules are imported when they are called, because some load polars, which takes longer than
+# the other targets.
 TARGETS = {
-    "cluster": ("cluster", "cluster"),
-    "experiment": ("experiment", "experiment"),
-    "compare": ("compare", "compare"),
-    "study-scms": ("studies", "study_scms"),
-    "study-suspend": ("studies", "study_suspend"),
-    "study-malleable": ("study_malleable", "study_malleable"),
-    "study-malleable-share": ("study_malleable", "study_malleable_share"),
-    "study-filler": ("study_filler", "study_filler"),
-    "report": ("report", "report"),
-    "check": ("check", "check"),
-    "metrics": ("metrics", "metrics"),
-    "workload": ("workload", "workload"),
-    "workload-report": ("workload_report", "workload_report"),
-    "simulate": ("simulate", "simulate"),
-    "figure-load": ("figure_load", "figure_load"),
-    "status": ("status", "status"),
-    "watch": ("watch", "watch"),
-    "shell": ("shell", "shell"),
-    "teardown": ("teardown", "teardown"),
-    "provision": ("provision", "provision"),
-    "deprovision": ("deprovision", "deprovision"),
+    "cluster": ("mirage.commands.cluster", "cluster"),
+    "experiment": ("mirage.commands.experiment", "experiment"),
+    "compare": ("mirage.commands.compare", "compare"),
+    "report": ("mirage.commands.report", "report"),
+    "check": ("mirage.commands.check", "check"),
+    "metrics": ("mirage.commands.metrics", "metrics"),
+    "workload": ("mirage.commands.workload", "workload"),
+    "workload-report": ("mirage.commands.workload_report", "workload_report"),
+    "simulate": ("mirage.commands.simulate", "simulate"),
+    "figure-load": ("mirage.commands.figure_load", "figure_load"),
+    "status": ("mirage.commands.status", "status"),
+    "watch": ("mirage.commands.watch", "watch"),
+    "shell": ("mirage.commands.shell", "shell"),
+    "teardown": ("mirage.commands.teardown", "teardown"),
+    "provision": ("mirage.commands.provision", "provision"),
+    "deprovision": ("mirage.commands.deprovision", "deprovision"),
 }
-STUDY = "study-"
-"""Begin of the targets that `make study` runs by the name in STUDY."""
 # Targets for which the inventory may have no host.
 WITHOUT_HOSTS = ("provision", "deprovision")
 # Targets that use one cluster of an inventory.
 OF_ONE_CLUSTER = ("cluster", "status", "watch", "shell")
 
 
-def command(target: str) -> Command:
+Targets = Mapping[str, tuple[str, str]]
+
+
+def command(target: str, targets: Targets = TARGETS) -> Command:
     """The function of a target."""
-    module, function = TARGETS[target]
-    found: Command = getattr(importlib.import_module(f"mirage.commands.{module}"), function)
+    module, function = targets[target]
+    found: Command = getattr(importlib.import_module(module), function)
     return found
 
 
 def as_given(target: str) -> str:
-    """The target as it is given to make: study STUDY=scms for study-scms."""
-    return f"study STUDY={target.removeprefix(STUDY)}" if target.startswith(STUDY) else target
+    """The words that make is given for a target: study STUDY=scms for study-scms."""
+    return f"study {STUDY}={target.removeprefix(STUDY_TARGET)}" if target.startswith(STUDY_TARGET) else target
 
 
-def run(arguments: Sequence[str], screen: Screen) -> Ending:
-    """Run a target and return how it ended. Everything that can be checked is checked before anything is written."""
+def run(arguments: Sequence[str], screen: Screen, targets: Targets = TARGETS) -> Ending:
+    """Run one of the targets and return how it ended. Everything that can be checked is checked before anything is written."""
     try:
-        if len(arguments) == 1 and arguments[0].startswith(STUDY) and arguments[0] not in TARGETS:
-            names = ", ".join(target.removeprefix(STUDY) for target in TARGETS if target.startswith(STUDY))
-            raise WrongUse(f"STUDY: {arguments[0].removeprefix(STUDY) or 'none'}; it may be one of: {names}")
-        if len(arguments) != 1 or arguments[0] not in TARGETS:
-            raise WrongUse(f"target: {' '.join(arguments) or 'none'}; it may be one of: {', '.join(TARGETS)}")
+        if len(arguments) != 1 or arguments[0] not in targets:
+            raise WrongUse(f"target: {' '.join(arguments) or 'none'}; it may be one of: {', '.join(targets)}")
         target = arguments[0]
         knobs = resolve.resolve(os.environ, target)
         inventory = BY_NAME["INVENTORY"]
@@ -88,7 +82,7 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
                 of_one_cluster(knobs.cluster, f"make {target}")
         for name in resolve.unused(target, os.environ):
             screen.say(f"note: {PROGRAM} {as_given(target)} ignores {name}")
-        return command(target)(knobs, screen)
+        return command(target, targets)(knobs, screen)
     except WrongUse as error:
         return Ending("wrong use", resolve.user_message(error))
     except Failed as error:
@@ -113,9 +107,9 @@ def _mistake(error: Exception) -> Ending:
     return Ending("failed", f"{words} (our mistake; details: {path})")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run a target, print its last line, and return the exit code."""
+def main(arguments: Sequence[str], targets: Targets = TARGETS) -> int:
+    """Run one of the targets, print its last line, and return the exit code."""
     screen = Screen()
-    ending = run(arguments, screen)
+    ending = run(arguments, screen, targets)
     screen.say(ending.line)
     return ending.code

@@ -25,8 +25,8 @@ GIVEN = "MIRAGE_GIVEN"
 SLURM_VARIABLES = ("SLURM_CONF",)
 RENAMED = dict.fromkeys(("WARMUP", "GROUP", "PERIOD", "DRIFT"), "SUBMISSION")
 """Knobs of before the first release, with the one that has taken their place."""
-STUDY = "STUDY"
-"""Variable of the Makefile that chooses the target study-NAME."""
+STUDY, STUDY_TARGET = "STUDY", "study-"
+"""Variable of the Makefile that names a study; the target is study-NAME."""
 # Variables of the Makefile that are not knobs of a run.
 MAKE_VARIABLES = ("PYTHON",)
 # The default of CONFIG where SHRINK makes jobs shorter: Slurm's own intervals do not shrink with them.
@@ -58,7 +58,7 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
     Raises WrongUse for the first misspelt name or wrong value.
     """
     given = environ.get(GIVEN, "").split()
-    _refuse_unknown([name for name in given if name != STUDY or not target.startswith("study-")])
+    _refuse_unknown([name for name in given if name != STUDY or not target.startswith(STUDY_TARGET)])
     values: dict[str, Value] = {}
     for knob in TABLE:
         text = environ.get(knob.name, "")

@@ -12,7 +12,7 @@ import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
@@ -63,7 +63,8 @@ def read(path: str, parameter: str, name: str, form: str) -> SourceArchive:
     """
     content = read_input(path, parameter, _LARGEST)
     try:
-        with tarfile.open(fileobj=cast(Any, _Unpacked(io.BytesIO(content))), mode="r|") as archive:
+        stream: Any = _Unpacked(io.BytesIO(content))
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
             text = _text(archive, re.compile(rf"(\./)?[^/]+/{re.escape(name)}"))
     except (OSError, tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, ValueError):
         raise WrongUse(f"{named(parameter, path)}: no archive that tar reads; it may be {form}") from None

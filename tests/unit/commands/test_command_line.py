@@ -11,7 +11,7 @@ import pytest
 from mirage import ROOT
 from mirage.commands import command_line
 from mirage.commands.command_line import WITHOUT_CLUSTER, parse
-from mirage.commands.main import TARGETS, as_given
+from mirage.commands.main import TARGETS
 from mirage.knobs.resolve import GIVEN
 from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.base.errors import WrongUse
@@ -77,7 +77,7 @@ def test_without_a_checkout_targets_that_need_a_cluster_are_refused(
     code = command_line.main([target, "NODES=4"])
     if target in BY_NAME["INVENTORY"].targets:
         assert (code, calls) == (2, [])
-        expected = f"wrong use: {target} needs a checkout of Slurm Mirage, where `make {as_given(target)}` runs it\n"
+        expected = f"wrong use: {target} needs a checkout of Slurm Mirage, where `make {target}` runs it\n"
         assert capsys.readouterr().out == expected
     else:
         assert (code, [names for names, _ in calls]) == (0, [[target]])
@@ -93,7 +93,7 @@ def test_help_lists_targets_and_their_knobs(words: list[str], capsys: pytest.Cap
     assert command_line.main(words) == 0
     text = capsys.readouterr().out
     for target in TARGETS:
-        pattern = rf"^  {target} +\S" if target in WITHOUT_CLUSTER else as_given(target).replace(" ", r"\s+")
+        pattern = rf"^  {target} +\S" if target in WITHOUT_CLUSTER else rf"\b{target}\b"
         assert re.search(pattern, text, re.MULTILINE)
     listed = re.findall(r"^  ([A-Z0-9_]+) +\S", text, re.MULTILINE)
     assert listed == [knob.name for knob in TABLE if set(knob.targets) & WITHOUT_CLUSTER.keys()]

@@ -12,19 +12,12 @@ from pathlib import Path
 import pytest
 
 from mirage import ROOT
-from mirage.commands.main import TARGETS, command, run
-from mirage.terminal.screen import Screen
+from mirage.commands.main import TARGETS, command
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target_has_a_function(target: str) -> None:
     assert list(inspect.signature(command(target)).parameters)[1] == "screen"
-
-
-@pytest.mark.parametrize(("given", "told"), [("study-scm", "STUDY: scm"), ("study-", "STUDY: none")])
-def test_a_study_that_there_is_not_is_refused_with_the_names_of_those_that_there_are(given: str, told: str) -> None:
-    words = f"wrong use: {told}; it may be one of: scms, suspend, malleable, malleable-share, filler"
-    assert run([given], Screen()).line == words
 
 
 @pytest.mark.parametrize("target", ["teardown", "provision", "deprovision", "status", "watch", "shell"])

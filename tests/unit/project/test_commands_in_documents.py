@@ -20,10 +20,12 @@ from pathlib import Path
 
 import pytest
 
-from mirage.commands.main import STUDY, TARGETS
+from mirage.commands.main import TARGETS
 from mirage.knobs import resolve
+from mirage.knobs.resolve import STUDY_TARGET
 from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.errors import WrongUse
+from studies.__main__ import STUDIES
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("docs", "studies", "files", "roles", "molecule", "examples", "benchmarks")
@@ -131,8 +133,8 @@ def _mistakes_of_make(arguments: Sequence[str], folder: Path) -> list[str]:
     found = [f"make has no target {target}" for target in targets if not any(target in _targets(path) for path in makefiles)]
     used = frozenset(resolve.MAKE_VARIABLES).union(*(_variables(path, target) for path in makefiles for target in targets))
     for study in [word.partition("=")[2] for word in arguments if word.startswith("STUDY=")]:
-        used |= _knobs_of(STUDY + study)
-        found += [f"there is no study {study}"] if STUDY + study not in TARGETS else []
+        used |= _knobs_of(STUDY_TARGET + study)
+        found += [f"there is no study {study}"] if study not in STUDIES else []
     return found or _mistakes_of_variables(arguments, " ".join(["make", *targets]), used)
 
 

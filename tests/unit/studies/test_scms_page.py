@@ -12,11 +12,10 @@ import simulated_runs
 from pages import Outline
 
 from mirage.campaign.conclusion import Member, conclude
-from mirage.commands import studies
 from mirage.experiment import runs
 from mirage.records.run_folder import RunFolder
-from mirage.reports import scms_study
 from mirage.terminal.screen import Screen
+from studies import comparisons, scms_page
 
 ARMS = (
     ("openpbs-fifo", "openpbs", "pbs-fifo", "fcfs"),
@@ -44,7 +43,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_indices_and_figures_stand_beside_those_of_the_source(study: Path) -> None:
-    studies._write_scms(study)
+    comparisons._write_scms(study)
     text = (study / "study.html").read_text()
     outline = Outline.of(text)
     assert [one for one in outline.references if one != "report.html"] == []
@@ -69,10 +68,10 @@ def test_a_comparison_of_slurm_alone_names_the_empty_place(study: Path) -> None:
     from mirage.reports.run_data import Run
 
     found = {name: Run.of(RunFolder(study / name)) for one in content["configurations"] for name in one["runs"]}
-    arms = scms_study.arms_of(content, found)
+    arms = scms_page.arms_of(content, found)
     assert [arm.name for arm in arms] == ["OpenPBS FIFO", "OpenPBS backfill", "Slurm backfill", "Slurm FIFO"]
     assert [arm.source for arm in arms] == ["Torque FIFO", "", "Slurm backfill", "Slurm FIFO"]
-    assert any("Torque's place is empty" in line for line in scms_study._summary(content, arms[2:]))
+    assert any("Torque's place is empty" in line for line in scms_page._summary(content, arms[2:]))
 
 
 @pytest.mark.parametrize(
@@ -80,14 +79,14 @@ def test_a_comparison_of_slurm_alone_names_the_empty_place(study: Path) -> None:
 )
 def test_the_share_that_started_before_an_earlier_one(starts: list[float | None], share: float | None) -> None:
     jobs = pl.DataFrame({"id": [1, 2, 3, 4], "submit": [0.0, 1.0, 2.0, 3.0], "start": pl.Series(starts, dtype=pl.Float64)})
-    assert scms_study.out_of_order(jobs) == share
+    assert scms_page.out_of_order(jobs) == share
 
 
 def test_starts_of_one_cycle_may_be_recorded_in_another_order() -> None:
     jobs = pl.DataFrame({"id": [1, 2, 3], "submit": [0.0, 1.0, 2.0], "start": [100.0, 90.0, 40.0]})
-    assert scms_study.out_of_order(jobs, within=20.0) == pytest.approx(1 / 3)
+    assert scms_page.out_of_order(jobs, within=20.0) == pytest.approx(1 / 3)
 
 
 def test_nodes_beyond_the_fewest() -> None:
     jobs = pl.DataFrame({"start": [0.0, 1.0], "nodes": [2, 1], "processors": [8, 3]})
-    assert scms_study.spread(jobs, 8) == pytest.approx(0.5)
+    assert scms_page.spread(jobs, 8) == pytest.approx(0.5)

@@ -85,7 +85,7 @@ def study_scms(knobs: Knobs, screen: Screen) -> Ending:
 def _write_scms(folder: Path) -> None:
     """Write study.html of the finished comparison in the folder."""
     from mirage.reports.run_data import Run
-    from mirage.reports.scms_study import page
+    from studies.scms_page import page
 
     content = report.comparison_of(folder)
     found = {name: Run.of(RunFolder(folder / name)) for one in content["configurations"] for name in one["runs"]}

@@ -10,10 +10,10 @@ import polars as pl
 from polars import col
 
 from mirage.reports import theme
-from mirage.reports.filler_study.measured import StudyRun
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.pictures import Picture, draw
 from mirage.verdict.verdict import VALID, WORDS, verdict_of
+from studies.filler.measured import StudyRun
 
 LOMONOSOV, LOG = "lomonosov", "log"
 """The workloads."""
@@ -36,7 +36,7 @@ def page(
 ) -> str:
     """The page as HTML.
 
-    simulated, measured: `filler_study.summary` of the simulations and of the runs (None: nothing was played)
+    simulated, measured: `simulation.summary` of the simulations and of the runs (None: nothing was played)
     mains: of each workload, the accuracy at which all speeds were simulated
     comparison: name of the folder of the runs, beside the study's
     """

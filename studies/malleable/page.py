@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mirage.reports.malleable_study import pictures
-from mirage.reports.malleable_study.measured import Figure, StudyRun
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.text.words import counted, number
 from mirage.verdict.verdict import VALID, WORDS, verdict_of
+from studies.malleable import pictures
+from studies.malleable.measured import Figure, StudyRun
 
 _TITLES = {
     "table 2": "Table 2: actions of flexible sleep",

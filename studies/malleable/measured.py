@@ -13,10 +13,10 @@ import polars as pl
 from mirage.records.file_names import RESIZES_FILE
 from mirage.records.resizes import RESIZES_SCHEMA
 from mirage.records.run_folder import RunFolder
-from mirage.reports.malleable_study import source
 from mirage.statistics.bootstrap import student
 from mirage.traces.csv_frame import read_csv
 from slurm_mirage.broker.policy import EXPAND, SHRINK
+from studies.malleable import source
 
 APPLICATIONS, SLEEP = "applications", "sleep"
 """The two workloads of the study."""

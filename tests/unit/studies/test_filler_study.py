@@ -10,20 +10,20 @@ import polars as pl
 import pytest
 
 from mirage.campaign.campaign import Campaign
-from mirage.commands import study_filler as study
 from mirage.experiment import runs
 from mirage.knobs import resolve as knobs
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.table import BY_NAME
 from mirage.records.run_folder import RunFolder
-from mirage.reports.filler_study.measured import StudyRun, rows
-from mirage.reports.filler_study.page import LOG, beside
 from mirage.simulation import saturation
-from mirage.simulation.filler_study import Point, Study, summary
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 from slurm_mirage.jobs.filler import Filler
+from studies.filler import study
+from studies.filler.measured import StudyRun, rows
+from studies.filler.page import LOG, beside
+from studies.filler.simulation import Point, Study, summary
 
 KTH = """; MaxProcs: 100
 1 0 0 600 60 -1 -1 60 900 -1 1 1 1 -1 -1 -1 -1 -1

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from mirage.records.run_folder import RunFolder
-from mirage.simulation.filler_study import SCHEMA, SEED_IDLE, VALUES, Point
+from studies.filler.simulation import SCHEMA, SEED_IDLE, VALUES, Point
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from mirage.simulation import saturation
-from mirage.simulation.filler_study import KEYS, VALUES, Jobs, Point, Study, lomonosov, measure, simulated, summary
 from slurm_mirage.jobs.filler import PLANNED, SLOTS
+from studies.filler.simulation import KEYS, VALUES, Jobs, Point, Study, lomonosov, measure, simulated, summary
 
 SMALL = Study(
     ts=(0.05, 0.5), cs=(0.8, 1.0), accuracies=("0.5", "1"), waiting=10,

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mirage.campaign.campaign import Campaign
-from mirage.commands import study_malleable as study
 from mirage.experiment import runs
 from mirage.experiment.prepare import Prepared, source
 from mirage.knobs import resolve as knobs
@@ -17,6 +16,7 @@ from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.malleable import Malleable
+from studies.malleable import study
 
 KTH = """; MaxProcs: 100
 1 0 0 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1

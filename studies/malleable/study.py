@@ -22,10 +22,10 @@ from mirage.knobs.parse import Value
 from mirage.knobs.resolve import with_texts
 from mirage.knobs.table import BY_NAME
 from mirage.records.run_folder import RunFolder
-from mirage.reports.malleable_study.source import ASYNC, FIXED, PREFERRED, SYNC, WIDE
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
+from studies.malleable.source import ASYNC, FIXED, PREFERRED, SYNC, WIDE
 
 STUDY, SHARE = "study-malleable", "study-malleable-share"
 APPLICATIONS, SLEEP = "applications", "sleep"
@@ -161,8 +161,8 @@ def _all(name: str, comparisons: Sequence[Comparison], screen: Screen) -> Ending
 
 def write(name: str, comparisons: Sequence[Comparison]) -> None:
     """Write study.csv and study.html of these finished comparisons."""
-    from mirage.reports.malleable_study.measured import StudyRun, as_csv, figures
-    from mirage.reports.malleable_study.page import page
+    from studies.malleable.measured import StudyRun, as_csv, figures
+    from studies.malleable.page import page
 
     found = []
     for one in comparisons:

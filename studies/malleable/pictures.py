@@ -10,10 +10,10 @@ import polars as pl
 
 from mirage.metrics.allocations import holdings
 from mirage.reports import theme
-from mirage.reports.malleable_study import source
-from mirage.reports.malleable_study.measured import APPLICATIONS, Figure, StudyRun, arms, of_arm, sizes
 from mirage.reports.pictures import Picture, draw
 from mirage.text.words import duration, number
+from studies.malleable import source
+from studies.malleable.measured import APPLICATIONS, Figure, StudyRun, arms, of_arm, sizes
 
 _NAMES = {1: "CG", 2: "Jacobi", 3: "N-body"}
 """Applications of the model dmr by field 14 of SWF, which workload.csv has as `executable`."""

@@ -17,13 +17,13 @@ from mirage.metrics.jobs_frame import JOBS_SCHEMA
 from mirage.records.file_names import RESIZES_FILE
 from mirage.records.resizes import RESIZES_SCHEMA
 from mirage.records.run_folder import RunFolder
-from mirage.reports.malleable_study import measured, source
-from mirage.reports.malleable_study.measured import APPLICATIONS, SLEEP, Figure, StudyRun, as_csv, figures
-from mirage.reports.malleable_study.page import page
 from mirage.workloads import models
 from mirage.workloads.malleable import words_of
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs.malleable import Malleable
+from studies.malleable import measured, source
+from studies.malleable.measured import APPLICATIONS, SLEEP, Figure, StudyRun, as_csv, figures
+from studies.malleable.page import page
 
 NODES = 64
 RIGID = Malleable.parse("1:64:2:- check=1000000")

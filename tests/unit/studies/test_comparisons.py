@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from mirage.commands import studies
-from mirage.commands.main import TARGETS, as_given
+from mirage.commands.main import as_given
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import Prepared, source
 from mirage.knobs import resolve as knobs
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.openpbs_source import OpenPbsSource
+from mirage.knobs.resolve import STUDY_TARGET
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
+from studies import comparisons
+from studies.__main__ import STUDIES
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,9 +28,9 @@ def values_of(own: dict[str, str]) -> Knobs:
     return knobs.with_texts(knobs.resolve({}), own)
 
 
-@pytest.mark.parametrize("name", studies.STUDIES)
+@pytest.mark.parametrize("name", comparisons.STUDIES)
 def test_the_small_size_is_a_workload_for_its_machine_of_less_than_an_hour(name: str) -> None:
-    study = studies.STUDIES[name]
+    study = comparisons.STUDIES[name]
     values = values_of({**study.knobs, **study.smoke, "SPEED": "event"})
     prepared = Prepared.make(values, source(values.workload, values.nodes.machine).trace, Decimal(100))
     assert prepared.workload.jobs.height == int(study.smoke["JOBS"])
@@ -39,10 +41,10 @@ def test_the_small_size_is_a_workload_for_its_machine_of_less_than_an_hour(name:
     assert len(plan) == int(study.smoke["JOBS"])
 
 
-@pytest.mark.parametrize("name", studies.STUDIES)
+@pytest.mark.parametrize("name", comparisons.STUDIES)
 def test_its_knobs_are_knobs_of_its_target(name: str) -> None:
-    study = studies.STUDIES[name]
-    assert name in TARGETS
+    study = comparisons.STUDIES[name]
+    assert name.removeprefix(STUDY_TARGET) in STUDIES
     for own in (study.smoke, study.full):
         values_of({**study.knobs, **own})
         assert not [knob for knob in {**study.knobs, **own} if name not in BY_NAME[knob].targets and knob != "RUN"]
@@ -52,13 +54,13 @@ def test_its_knobs_are_knobs_of_its_target(name: str) -> None:
 def test_with_openpbs_its_fifo_is_the_baseline_and_the_small_size_ends_within_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RM", raising=False)
     archive = OpenPbsSource("/x/openpbs.tar.gz", "23.06.06", "0" * 64)
-    chosen = studies._knobs("study-scms", values_of({}).with_values({"OPENPBS_SOURCE": archive}))
+    chosen = comparisons._knobs("study-scms", values_of({}).with_values({"OPENPBS_SOURCE": archive}))
     assert (chosen.scheduler.rm, chosen.campaign.configs) == ("openpbs slurm", "pbs-fifo pbs-easy backfill fifo")
     prepared = Prepared.make(
         chosen.with_values({"RM": "slurm", "CONFIG": "fifo"}), source(chosen.workload, chosen.nodes.machine).trace, Decimal(100)
     )
     assert (estimate := prepared.real_estimate()) is not None and 4 * estimate < 3600
-    full = studies._knobs("study-scms", values_of({"FULL": "yes"}).with_values({"OPENPBS_SOURCE": archive}))
+    full = comparisons._knobs("study-scms", values_of({"FULL": "yes"}).with_values({"OPENPBS_SOURCE": archive}))
     assert (full.scheduler.rm, full.workload.jobs) == ("openpbs slurm", 32567)
 
 
@@ -69,13 +71,13 @@ def test_without_openpbs_the_study_says_so_and_compares_slurms_two(monkeypatch: 
         compared.append(knobs.campaign.configs)
         return Ending("failed", "here")
 
-    monkeypatch.setattr(studies, "compare", compare)
+    monkeypatch.setattr(comparisons, "compare", compare)
     output = io.StringIO()
-    studies.study_scms(values_of({}), Screen(output))
+    comparisons.study_scms(values_of({}), Screen(output))
     assert output.getvalue().startswith("OPENPBS_SOURCE is not given: Slurm's FIFO and backfill only")
     assert compared == ["fifo backfill"]
 
 
 def test_another_log_is_refused() -> None:
     with pytest.raises(WrongUse, match=r"^trace: study-scms has a workload"):
-        studies.study("study-scms", values_of({"TRACE": "x.swf"}), Screen())
+        comparisons.study("study-scms", values_of({"TRACE": "x.swf"}), Screen())

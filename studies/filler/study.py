@@ -18,7 +18,6 @@ import polars as pl
 
 from mirage.campaign.arms import Arms
 from mirage.campaign.campaign import Campaign
-from mirage.commands.study_malleable import chosen, name_of, refuse
 from mirage.experiment import clock_choice, fillers, runs
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import SLACK, selection_of
@@ -32,9 +31,10 @@ from mirage.workloads.models import estimates
 from mirage.workloads.workload import prepare
 from slurm_mirage.base.files import read_json, write_atomically, write_json
 from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
+from studies.malleable.study import chosen, name_of, refuse
 
 if TYPE_CHECKING:
-    from mirage.simulation.filler_study import Jobs, Point, Study
+    from studies.filler.simulation import Jobs, Point, Study
 
 NAME = "study-filler"
 KNOBS = {"NODES": "100", "CPUS": "1", "CONFIG": "backfill", "OFFSET": "19151", "REPLICAS": "3"}
@@ -71,7 +71,7 @@ def study_filler(given: Knobs, screen: Screen) -> Ending:
 
 
 def _point(variant: str, t: float, c: float) -> Point:
-    from mirage.simulation.filler_study import Point
+    from studies.filler.simulation import Point
 
     return Point(variant, SLOT, t, c)
 
@@ -95,19 +95,20 @@ def _campaign(knobs: Knobs, points: list[Point], screen: Screen) -> Campaign:
 
 def study_of(seed: int, is_full: bool) -> Study:
     """The simulated part of the study: workloads of the model lomonosov, with some repetitions, or more of them if `is_full`."""
-    from mirage.simulation import filler_study, saturation
+    from mirage.simulation import saturation
+    from studies.filler import simulation
 
     repetitions = FULL_REPETITIONS if is_full else REPETITIONS
     machine = saturation.Study(repetitions=repetitions, seed=seed)
-    return filler_study.Study(machine=machine)
+    return simulation.Study(machine=machine)
 
 
 def _simulated(
     name: str, knobs: Knobs, campaign: Campaign | None, is_full: bool, points: list[Point], screen: Screen
 ) -> tuple[pl.DataFrame, dict[str, str]]:
     """Rows of all simulations, and the main accuracy of each workload; those of a begun study are not simulated again."""
-    from mirage.reports.filler_study.page import LOG, LOMONOSOV
-    from mirage.simulation.filler_study import SCHEMA, lomonosov, measure, simulated
+    from studies.filler.page import LOG, LOMONOSOV
+    from studies.filler.simulation import SCHEMA, lomonosov, measure, simulated
 
     study, folder = study_of(knobs.workload.seed, is_full), runs.RESULTS / name
     mains = {LOMONOSOV: study.main} | ({LOG: "keep"} if campaign else {})
@@ -145,8 +146,8 @@ def _simulated(
 
 def jobs_of_log(knobs: Knobs, trace: Trace, accuracy: str) -> Jobs:
     """The jobs of the comparison, with the log's time limits (keep) or estimates of this accuracy."""
-    from mirage.reports.filler_study.page import LOG
-    from mirage.simulation.filler_study import Jobs
+    from studies.filler.page import LOG
+    from studies.filler.simulation import Jobs
 
     machine = knobs.nodes.machine
     changed = replace(trace, frame=estimates.replace(trace.frame, accuracy, knobs.workload.seed))
@@ -162,10 +163,10 @@ def jobs_of_log(knobs: Knobs, trace: Trace, accuracy: str) -> Jobs:
 
 def _write(name: str, rows: pl.DataFrame, mains: dict[str, str], comparison: str | None, points: list[Point]) -> None:
     """Write the page, and what was measured."""
-    from mirage.reports.filler_study.measured import StudyRun
-    from mirage.reports.filler_study.measured import rows as measured_rows
-    from mirage.reports.filler_study.page import LOG, page
-    from mirage.simulation.filler_study import summary
+    from studies.filler.measured import StudyRun
+    from studies.filler.measured import rows as measured_rows
+    from studies.filler.page import LOG, page
+    from studies.filler.simulation import summary
 
     found: list[StudyRun] = []
     if comparison is not None:

@@ -1,0 +1,33 @@
+"""`make study STUDY=NAME` runs `python -m studies NAME`: a published comparison (studies/README.md)."""
+
+from __future__ import annotations
+
+import sys
+
+from mirage.commands import main as targets
+from mirage.experiment.endings import Ending
+from mirage.knobs.resolve import STUDY_TARGET
+from mirage.terminal.screen import Screen
+
+STUDIES = {
+    "scms": ("studies.comparisons", "study_scms"),
+    "suspend": ("studies.comparisons", "study_suspend"),
+    "malleable": ("studies.malleable.study", "study_malleable"),
+    "malleable-share": ("studies.malleable.study", "study_malleable_share"),
+    "filler": ("studies.filler.study", "study_filler"),
+}
+"""Module and function of each study."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run a study, print its last line, and return the exit code."""
+    name = " ".join(arguments)
+    if name in STUDIES:
+        return targets.main([STUDY_TARGET + name], {STUDY_TARGET + one: place for one, place in STUDIES.items()})
+    ending = Ending("wrong use", f"STUDY: {name or 'none'}; it may be one of: {', '.join(STUDIES)}")
+    Screen().say(ending.line)
+    return ending.code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
