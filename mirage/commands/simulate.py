@@ -15,12 +15,12 @@ from rich import box
 from rich.table import Table
 
 from mirage.commands.offline import logged, output
-from mirage.experiment import fillers
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, selection_of_any
+from mirage.kinds.filler import experiment as filler
+from mirage.kinds.filler.metrics import simulated_executions
 from mirage.knobs.knobs import Knobs, MetricKnobs, WorkloadKnobs
 from mirage.metrics import metrics as definitions
-from mirage.metrics.fillers import simulated_executions
 from mirage.metrics.jobs_frame import executions_from_log
 from mirage.simulation import batsim
 from mirage.terminal import table
@@ -61,7 +61,7 @@ def simulate(knobs: Knobs, screen: Screen) -> Ending:
         raise WrongUse(f"{out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)", parameter="out")
     trace = _trace(knobs, screen)
     shape = _shape(knobs, trace, screen)
-    fillers.check_words(knobs.fillers)
+    filler.check_words(knobs.fillers)
     workload, policy = knobs.workload, knobs.scheduler.policy
     chosen = prepare(
         replace(trace, frame=estimates.replace(trace.frame, workload.estimates, workload.seed)),
@@ -77,7 +77,7 @@ def simulate(knobs: Knobs, screen: Screen) -> Ending:
     by_limits = workload.estimates == "keep"
     frame, executions = played(chosen, shape.processors, policy, by_limits=by_limits), None
     if knobs.fillers.is_wanted:
-        without, words = frame, fillers.words_of(knobs.fillers)
+        without, words = frame, filler.words_of(knobs.fillers)
         frame, executions = filled(
             chosen, shape.processors, policy, by_limits=by_limits, words=words, variant=knobs.fillers.variant
         )  # fmt: skip
@@ -111,7 +111,7 @@ def filled(
 
     variant: "slots" or "planned"
     """
-    from mirage.simulation.fillers import fill
+    from mirage.kinds.filler.simulation import fill
 
     frame, hold = _schedule(chosen, processors, policy, by_limits, words.save if variant == PLANNED else 0.0)
     start = frame["submit"] + frame["wait"]

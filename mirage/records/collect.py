@@ -24,8 +24,10 @@ from typing import Any
 import polars as pl
 from polars import col
 
+from mirage.kinds.filler import records as fillers
+from mirage.kinds.malleable import records as resizes
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
-from mirage.records import disagreements, fillers, resizes
+from mirage.records import disagreements
 from mirage.records.file_names import JOURNAL_FILE, PLAN_FILE
 from mirage.records.run_clock import is_event, may_be_event
 from mirage.records.run_folder import RunFolder

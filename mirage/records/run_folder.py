@@ -225,13 +225,13 @@ class RunFolder:
 
     def read_answers(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """resizes.jsonl: what the broker answered, and what resizes cost (`resizes.read_answers`)."""
-        from mirage.records.resizes import read_answers
+        from mirage.kinds.malleable.records import read_answers
 
         return read_answers(self.path / BROKER_FILE)
 
     def read_saves(self) -> tuple[pl.DataFrame, list[str]]:
         """fillers.bin (`fillers.read_saves`)."""
-        from mirage.records.fillers import read_saves
+        from mirage.kinds.filler.records import read_saves
 
         return read_saves(self.path / SAVES_FILE)
 

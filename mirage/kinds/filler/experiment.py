@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirage.experiment import configuration
 from mirage.experiment.hosts import host_count
@@ -13,8 +13,18 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
 from slurm_mirage.rm.slurm import filler_settings
 
+if TYPE_CHECKING:
+    from mirage.experiment.prepare import Prepared
+
+KNOB, OF_SLURM = "FILLER", "filler jobs are jobs of Slurm"
+
 MARGIN = 5
 """Seconds of the cluster's time in which a filler may notice a signal, and Slurm its end, beyond what a save costs."""
+
+
+def is_wanted(knobs: Knobs) -> bool:
+    """Whether the cluster runs filler jobs on its idle nodes."""
+    return knobs.fillers.is_wanted
 
 
 def check_words(knobs: FillerKnobs) -> None:
@@ -64,11 +74,11 @@ def grace_of(knobs: FillerKnobs, words: Filler) -> int:
     return math.ceil(words.save) + MARGIN if knobs.variant == PLANNED else 0
 
 
-def cluster_variables(knobs: FillerKnobs, shrink: Decimal = Decimal(100)) -> dict[str, Any]:
+def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
     """Variables of a cluster with filler jobs; none without."""
-    if not knobs.is_wanted:
+    if not (fillers := knobs.fillers).is_wanted:
         return {}
-    return {"slurm_mirage_filler": True, "slurm_mirage_filler_grace": grace_of(knobs, words_of(knobs, shrink))}
+    return {"slurm_mirage_filler": True, "slurm_mirage_filler_grace": grace_of(fillers, words_of(fillers, shrink))}
 
 
 def run_settings(knobs: FillerKnobs, shrink: Decimal) -> dict[str, Any]:
@@ -77,6 +87,14 @@ def run_settings(knobs: FillerKnobs, shrink: Decimal) -> dict[str, Any]:
         return {}
     words = words_of(knobs, shrink)
     return {"variant": knobs.variant, "words": words.text(), "grace": grace_of(knobs, words)}
+
+
+def remarks(run: Prepared) -> list[str]:
+    """Remark on the filler jobs."""
+    if not (settings := run_settings(run.knobs.fillers, run.shrink)):
+        return []
+    words = f"{settings['words']} (seconds of the cluster's time)"
+    return [f"filler jobs: {settings['variant']}, {words}; they are no jobs of the workload, and in none of its metrics"]
 
 
 def _refused(reason: str) -> WrongUse:

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
+from mirage.kinds.filler.metrics import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import NS, Schema, in_second
 from mirage.records.time_map import TimeMap
