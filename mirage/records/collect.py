@@ -196,7 +196,7 @@ def collect(run: RunFolder) -> Collected:
     recorded = with_task_ids(run.read_sigsleep(), submitted)
     records, pauses, damage = recorded.records, recorded.pauses, recorded.damage
     runs = slurm_executions(lines)
-    answers, costs = resizes.of_jobs(*run.read_answers(), submitted, clock.virtual_ns - NS)
+    answers, costs = resizes.of_jobs(*resizes.read_answers(run.path / resizes.BROKER_FILE), submitted, clock.virtual_ns - NS)
     freed = run.read_freed()
     held = min(run.scheduling.longest_hold, longest_cycle(run.diagnostics) or 0.0)
     joined = submitted.join(_freed(freed), on="slurm_id", how="left", maintain_order="left")

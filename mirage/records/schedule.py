@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from mirage.kinds.filler.records import read_fillers
+from mirage.kinds.filler.records import FILLERS_FILE, read_fillers
 from mirage.metrics.immediate_start import OF_LOGS, OF_RUNS
 from mirage.metrics.jobs_frame import (
     JOBS_SCHEMA,
@@ -28,7 +28,6 @@ from mirage.records.file_names import (
     ALLOCATIONS_FILE,
     EXECUTIONS_FILE,
     EXPERIMENT_FILE,
-    FILLERS_FILE,
     RECORDED_FILE,
     SCHEDULE_FILE,
     SUSPENSIONS_FILE,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.experiment import configuration
 from mirage.experiment.hosts import host_count
+from mirage.kinds.filler.words import words_of
 from mirage.knobs.knobs import FillerKnobs, Knobs
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
+from slurm_mirage.jobs.filler import PLANNED, Filler
 from slurm_mirage.rm.slurm import filler_settings
 
 if TYPE_CHECKING:
@@ -54,18 +55,6 @@ def check(knobs: Knobs) -> None:
     site = configuration.site_of(knobs.scheduler)
     settings = {**(site.settings if site else {}), **chosen.settings}
     filler_settings.check(settings, chosen.partitions, grace_of(knobs.fillers, words_of(knobs.fillers)), version="")
-
-
-def words_of(knobs: FillerKnobs, shrink: Decimal = Decimal(100)) -> Filler:
-    """The filler jobs of FILLER_JOBS, in seconds of the cluster's time: those of the trace are shrunk as run times are. Raises
-    WrongUse."""
-    try:
-        words = Filler.parse(knobs.words)
-        if knobs.variant == SLOTS:
-            words.check_slots()
-    except WrongUse as error:
-        raise WrongUse(error.message, "filler_jobs", error.value) from None
-    return words if shrink == 100 else words.scaled(float(shrink) / 100)
 
 
 def grace_of(knobs: FillerKnobs, words: Filler) -> int:

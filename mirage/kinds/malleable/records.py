@@ -10,12 +10,13 @@ import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from polars import col
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA
+from mirage.records.file_names import ALLOCATIONS_FILE
 from mirage.records.run_records import NS, Schema, in_second, read_bytes
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base.strict_json import INSTANT, OBJECT, NotStrict, parse
@@ -23,6 +24,13 @@ from slurm_mirage.broker.actions import DONE
 from slurm_mirage.broker.policy import EXPAND, NONE, SHRINK
 from slurm_mirage.jobs.malleable import Malleable
 
+if TYPE_CHECKING:
+    from mirage.records.collect import Collected
+
+BROKER_FILE = "resizes.jsonl"
+"""The broker's journal: a line for each answer. All runs of an instance write to it."""
+RESIZES_FILE = "resizes.csv"
+"""There if jobs could change their size, beside allocations.csv."""
 LONGEST_LINE = 65_536
 """Bytes of a line of the journal; the user of the instance can write anything to it."""
 
@@ -54,6 +62,11 @@ _ANSWERS: Schema = {
     "for": pl.Int64,
 }
 _COSTS: Schema = {"slurm_id": pl.Int64, "v_resumed": pl.Int64, "v_cost": pl.Int64}
+
+
+def tables(collected: Collected) -> dict[str, pl.DataFrame]:
+    """The tables of a run with malleable jobs, by the names of their files."""
+    return {ALLOCATIONS_FILE: collected.allocations, RESIZES_FILE: collected.resizes} if collected.malleable else {}
 
 
 def read_answers(path: Path) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -12,9 +12,8 @@ import simulated_runs
 from mirage.kinds.filler import verdict
 from mirage.kinds.filler.metrics import FILLERS_SCHEMA
 from mirage.kinds.filler.page import TITLE, section
-from mirage.kinds.filler.records import Fillers
+from mirage.kinds.filler.records import FILLERS_FILE, Fillers
 from mirage.metrics.measured_jobs import Population
-from mirage.records.file_names import FILLERS_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.records.time_map import TimeMap
 from mirage.reports.run_data import Run

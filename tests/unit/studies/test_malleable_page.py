@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from malleable_simulation import Played, simulate
 
-from mirage.kinds.malleable.records import RESIZES_SCHEMA
+from mirage.kinds.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
 from mirage.kinds.malleable.rules import words_of
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
-from mirage.records.file_names import RESIZES_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.workloads import models
 from slurm_mirage.base.files import read_json, write_json
