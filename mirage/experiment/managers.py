@@ -54,6 +54,6 @@ def _of_slurm_only(knobs: Knobs) -> tuple[tuple[str, bool, str], ...]:
         ("SLURM_CONF", knobs.scheduler.slurm_conf != "", "it is a configuration of Slurm"),
         ("FRONT_END", knobs.nodes.front_ends > 0, "front ends are Slurm's"),
         ("STEPS", knobs.nodes.steps == "yes", "steps of srun are Slurm's"),
-        *((kind.KNOB, kind.is_wanted(knobs), kind.OF_SLURM) for kind in KINDS),
+        *(kind.of_slurm(knobs) for kind in KINDS),
         ("ACCOUNTING", knobs.scheduler.accounting == "yes", "slurmdbd is Slurm's"),
     )

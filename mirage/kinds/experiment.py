@@ -16,13 +16,8 @@ if TYPE_CHECKING:
 class KindExperiment(Protocol):
     """What a kind has in an experiment."""
 
-    KNOB: str
-    """The knob that asks for such jobs."""
-    OF_SLURM: str
-    """Why only a cluster of Slurm can have them."""
-
-    def is_wanted(self, knobs: Knobs) -> bool:
-        """Whether the run, or the cluster, is to have such jobs."""
+    def of_slurm(self, knobs: Knobs) -> tuple[str, bool, str]:
+        """Its knob, whether it asks for such jobs, and why only a cluster of Slurm can have them."""
 
     def check(self, knobs: Knobs) -> None:
         """Check that the cluster of the knobs can have them, if it is to have them. Raises WrongUse with the reason."""

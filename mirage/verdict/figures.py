@@ -12,11 +12,11 @@ from polars import col
 
 from mirage.kinds.verdict import KINDS
 from mirage.records.collect import Collected
+from mirage.records.rounding import quantile, rounded
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import lacking_nodes, longest_cycle, mean_cycle
 from mirage.verdict import clock_speed, event_clock, incidents
 from mirage.verdict.resolution import Resolution, Scales
-from mirage.verdict.rounding import quantile, rounded
 from mirage.verdict.start_latency import start_latencies
 from mirage.verdict.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
 from mirage.verdict.thresholds import Thresholds

@@ -18,13 +18,13 @@ import polars as pl
 from mirage.kinds.verdict import KINDS
 from mirage.metrics.registry import METRICS
 from mirage.records.collect import Collected
+from mirage.records.rounding import rounded
 from mirage.records.run_folder import RunFolder
 from mirage.verdict import clock_speed, dispatch_gaps, event_clock, incidents
 from mirage.verdict.advice import counted, remedy, with_one_speed
 from mirage.verdict.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
 from mirage.verdict.figures import measure
 from mirage.verdict.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
-from mirage.verdict.rounding import rounded
 from mirage.verdict.thresholds import KNOWN_SHARE, Thresholds
 from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID
 from slurm_mirage.rm.evidence import Layout

@@ -17,15 +17,14 @@ from slurm_mirage.rm.slurm import filler_settings
 if TYPE_CHECKING:
     from mirage.experiment.prepare import Prepared
 
-KNOB, OF_SLURM = "FILLER", "filler jobs are jobs of Slurm"
 
 MARGIN = 5
 """Seconds of the cluster's time in which a filler may notice a signal, and Slurm its end, beyond what a save costs."""
 
 
-def is_wanted(knobs: Knobs) -> bool:
-    """Whether the cluster runs filler jobs on its idle nodes."""
-    return knobs.fillers.is_wanted
+def of_slurm(knobs: Knobs) -> tuple[str, bool, str]:
+    """The row of `managers`: the knob, whether it asks for something, and why only Slurm has it."""
+    return "FILLER", knobs.fillers.is_wanted, "filler jobs are jobs of Slurm"
 
 
 def check_words(knobs: FillerKnobs) -> None:

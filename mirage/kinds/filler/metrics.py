@@ -77,21 +77,6 @@ def total_load(schedule: MeasuredSchedule) -> Value:
     return of_fillers if isinstance(of_fillers, str) else of_jobs + of_fillers
 
 
-def filler_useful(schedule: MeasuredSchedule) -> Value:
-    """Saved work of fillers, of what the machine could have computed over the window."""
-    return _share(schedule, pl.col("work"), per_length=True)
-
-
-def filler_lost(schedule: MeasuredSchedule) -> Value:
-    """Share of the machine's processors over the window in which fillers computed what they had not saved at their ends."""
-    return _share(schedule, pl.col("lost"), per_length=True)
-
-
-def filler_overhead(schedule: MeasuredSchedule) -> Value:
-    """Share of the machine's processors over the window in which fillers saved, restored, or waited for their ends."""
-    return _share(schedule, pl.col("saving") + pl.col("restoring") + pl.col("waiting"), per_length=True)
-
-
 def filler_preemptions(schedule: MeasuredSchedule) -> Value:
     """Number of executions of fillers that ended within the window for another job: by Slurm, or by themselves on request."""
     if schedule.fillers is None:
@@ -154,7 +139,7 @@ METRICS: tuple[Metric, ...] = (
         "work of filler jobs that was saved",
         "saved work of fillers (c times the time in which it was done) over P makespan",
         "Polyakov and Dubenskaya 2018",
-        OfSchedule(filler_useful),
+        OfSchedule(lambda schedule: _share(schedule, pl.col("work"), per_length=True)),
         better="higher",
         noun="useful work of filler jobs",
         explained="saved work of filler jobs, over all that the machine could have done",
@@ -167,7 +152,7 @@ METRICS: tuple[Metric, ...] = (
         "computed by filler jobs after their last save",
         "processor time after the last save of fillers that were ended without one, over P makespan",
         "",
-        OfSchedule(filler_lost),
+        OfSchedule(lambda schedule: _share(schedule, pl.col("lost"), per_length=True)),
         noun="lost time of filler jobs",
         comparative=SMALLER,
         explained="time in which filler jobs computed what they had not saved when they ended, over all that the machine had",
@@ -180,7 +165,7 @@ METRICS: tuple[Metric, ...] = (
         "saving, restoring, and waiting of filler jobs for their ends",
         "processor time in which fillers saved, restored, or waited after their last save, over P makespan",
         "",
-        OfSchedule(filler_overhead),
+        OfSchedule(lambda schedule: _share(schedule, pl.col("saving") + pl.col("restoring") + pl.col("waiting"), per_length=True)),
         noun="overhead of filler jobs",
         comparative=SMALLER,
         explained="time in which filler jobs saved, restored, or waited for their ends, over all that the machine had",

@@ -20,8 +20,8 @@ from mirage.kinds.filler.records import Fillers
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.usage_over_time import course
 from mirage.records.collect import Collected
+from mirage.records.rounding import rounded
 from mirage.records.time_map import TimeMap
-from mirage.verdict.rounding import rounded
 from slurm_mirage.jobs.filler import SLOTS
 from slurm_mirage.rm.evidence import Layout
 

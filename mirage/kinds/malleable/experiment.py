@@ -23,12 +23,10 @@ from slurm_mirage.rm.slurm.node_options import word
 if TYPE_CHECKING:
     from mirage.experiment.prepare import Prepared
 
-KNOB, OF_SLURM = "MALLEABLE", "the broker of malleable jobs changes jobs of Slurm"
 
-
-def is_wanted(knobs: Knobs) -> bool:
-    """Whether the cluster has a broker, and the run malleable jobs."""
-    return knobs.malleable.is_wanted
+def of_slurm(knobs: Knobs) -> tuple[str, bool, str]:
+    """The row of `managers`: the knob, whether it asks for something, and why only Slurm has it."""
+    return "MALLEABLE", knobs.malleable.is_wanted, "the broker of malleable jobs changes jobs of Slurm"
 
 
 def check(knobs: Knobs) -> None:

@@ -17,6 +17,7 @@ from polars import col
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA
 from mirage.records.file_names import ALLOCATIONS_FILE
+from mirage.records.rounding import rounded
 from mirage.records.run_records import NS, Schema, in_second, read_bytes
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base.strict_json import INSTANT, OBJECT, NotStrict, parse
@@ -251,7 +252,7 @@ def summary(answers: pl.DataFrame, found: pl.DataFrame, jobs: int) -> dict[str, 
     def times(some: pl.DataFrame) -> dict[str, Any]:
         values = some["took"].drop_nulls()
         numbers = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
-        return {"count": some.height, **{name: _rounded(value) for name, value in numbers.items()}}
+        return {"count": some.height, **{name: rounded(value) for name, value in numbers.items()}}
 
     kinds: dict[str, Any] = {"none": times(table.filter(col("kind") == "none"))}
     for kind in (EXPAND, SHRINK):
@@ -260,12 +261,8 @@ def summary(answers: pl.DataFrame, found: pl.DataFrame, jobs: int) -> dict[str, 
         cost = found.filter((col("kind") == kind) & (col("outcome") == DONE))["cost"]
         kinds[kind] = {
             **done,
-            "per_job": _rounded(done["count"] / jobs) if jobs else None,
+            "per_job": rounded(done["count"] / jobs) if jobs else None,
             "not_done": of_kind.filter(col("outcome") != DONE).height,
-            "cost_mean": _rounded(cost.mean()),
+            "cost_mean": rounded(cost.mean()),
         }
     return {"malleable_jobs": jobs, "checks": table.height, **kinds}
-
-
-def _rounded(value: Any) -> float | None:
-    return None if value is None else round(float(value), 6)

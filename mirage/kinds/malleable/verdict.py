@@ -13,7 +13,7 @@ from polars import col
 from mirage.kinds.malleable.metrics import METRICS as METRICS
 from mirage.metrics.allocations import holdings
 from mirage.records.collect import Collected
-from mirage.verdict.rounding import quantile, rounded
+from mirage.records.rounding import quantile, rounded
 from slurm_mirage.rm.evidence import Layout
 
 KNOBS: tuple[str, ...] = ("MALLEABLE", "MALLEABLE_JOBS")

@@ -1,4 +1,4 @@
-"""Rounding of the verdict's figures."""
+"""Rounding of the figures of a run."""
 
 from __future__ import annotations
 
