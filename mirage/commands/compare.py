@@ -5,8 +5,9 @@ from __future__ import annotations
 from mirage.campaign.arms import Arms, check_speed, names_of
 from mirage.campaign.campaign import Campaign
 from mirage.campaign.conclusion import conclude, members_of
-from mirage.experiment import clock_choice, fillers, malleability, managers, runs
+from mirage.experiment import clock_choice, managers, runs
 from mirage.experiment.endings import Ending
+from mirage.kinds import experiment as kinds
 from mirage.knobs.knobs import Knobs
 from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
@@ -22,10 +23,9 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
     managers.check(knobs, several=True)
     if not (knobs.campaign.configs or arms or len(knobs.scheduler.managers) > 1):
         return _again(knobs, screen)
-    malleability.check(knobs)
     for arm in (arms or {"": {}}).values():
         for name in names_of(knobs):
-            fillers.check(knobs.with_values({"CONFIG": name, **arm}))
+            kinds.check(knobs.with_values({"CONFIG": name, **arm}))
     check_speed(knobs)
     return Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms).run(screen)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,13 @@ from rich import box
 from rich.table import Table
 
 from mirage.commands.offline import logged, output
-from mirage.experiment import fillers
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, selection_of_any
+from mirage.kinds.filler.experiment import check_words
+from mirage.kinds.filler.metrics import simulated_executions
+from mirage.kinds.filler.words import words_of
 from mirage.knobs.knobs import Knobs, MetricKnobs, WorkloadKnobs
 from mirage.metrics import metrics as definitions
-from mirage.metrics.fillers import simulated_executions
 from mirage.metrics.jobs_frame import executions_from_log
 from mirage.simulation import batsim
 from mirage.terminal import table
@@ -61,7 +61,7 @@ def simulate(knobs: Knobs, screen: Screen) -> Ending:
         raise WrongUse(f"{out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)", parameter="out")
     trace = _trace(knobs, screen)
     shape = _shape(knobs, trace, screen)
-    fillers.check_words(knobs.fillers)
+    check_words(knobs.fillers)
     workload, policy = knobs.workload, knobs.scheduler.policy
     chosen = prepare(
         replace(trace, frame=estimates.replace(trace.frame, workload.estimates, workload.seed)),
@@ -77,7 +77,7 @@ def simulate(knobs: Knobs, screen: Screen) -> Ending:
     by_limits = workload.estimates == "keep"
     frame, executions = played(chosen, shape.processors, policy, by_limits=by_limits), None
     if knobs.fillers.is_wanted:
-        without, words = frame, fillers.words_of(knobs.fillers)
+        without, words = frame, words_of(knobs.fillers)
         frame, executions = filled(
             chosen, shape.processors, policy, by_limits=by_limits, words=words, variant=knobs.fillers.variant
         )  # fmt: skip
@@ -85,8 +85,10 @@ def simulate(knobs: Knobs, screen: Screen) -> Ending:
     of_selection = frame.filter(pl.col("preset").is_null())
     _show(_recorded(of_selection, trace, knobs), simulated, screen)
     if executions is not None:
-        screen.say(_gain(simulated["metrics"], words))
-        screen.say(_delay(frame, without))
+        from mirage.kinds.filler.simulation import delay, gain
+
+        screen.say(gain(simulated["metrics"], words))
+        screen.say(delay(frame, without))
     if out is not None:
         _write(out, frame, trace, shape, workload, policy)
     told = f"{of_selection.height} jobs under {NAMES[policy]}, simulated, without Slurm"
@@ -111,7 +113,7 @@ def filled(
 
     variant: "slots" or "planned"
     """
-    from mirage.simulation.fillers import fill
+    from mirage.kinds.filler.simulation import fill
 
     frame, hold = _schedule(chosen, processors, policy, by_limits, words.save if variant == PLANNED else 0.0)
     start = frame["submit"] + frame["wait"]
@@ -234,26 +236,6 @@ def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Sc
     ]
     legend = "\nrecorded: what the log says, of the real machine and its scheduler; simulated: the same jobs under POLICY"
     table.print_all(screen, legend, rows, *([table.about_errors(kinds)] if kinds else []), *left_out)
-
-
-def _gain(measured: Mapping[str, float | None], words: Filler) -> str:
-    """A line with the share of the machine that fillers used, beside the bound of Polyakov and Dubenskaya for it, which is the idle
-    share without fillers times (1 - t) c."""
-    share = (words.restore + words.save) / words.slot
-    idle = 1 - (measured["utilisation"] or 0.0)
-    return (
-        f"fillers: gain {100 * (measured['filler_useful'] or 0.0):.2f} % of the machine; idle (1 - t) c = {100 * idle:.2f} % x "
-        f"{1 - share:g} x {words.speed:g} = {100 * idle * (1 - share) * words.speed:.2f} %"
-    )
-
-
-def _delay(frame: pl.DataFrame, without: pl.DataFrame) -> str:
-    """A line with how many jobs of the workload waited for a filler's save, and by how much their mean wait is longer than in the
-    schedule `without` fillers, which has the same rows."""
-    ran = pl.col("preset").is_null() & (pl.col("run_time") >= 0)
-    jobs, waits = frame.filter(ran), [float(one.filter(ran)["wait"].mean() or 0.0) for one in (frame, without)]  # type: ignore[arg-type]
-    late = jobs.filter(pl.col("saving") > 0).height
-    return f"fillers: {late} of {jobs.height} jobs waited for saves; mean wait {waits[0] - waits[1]:+.2f} s against none"
 
 
 def _text(value: float | None, unit: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from mirage.experiment import configuration, fillers
+from mirage.experiment import configuration
+from mirage.kinds.experiment import KINDS
 from mirage.knobs.knobs import Knobs
 
 
@@ -15,9 +16,8 @@ def cluster_variables(knobs: Knobs, shrink: Decimal = Decimal(100)) -> dict[str,
     knobs: with the clock that was chosen as SPEED. shrink: of the run that follows, in per cent
     """
     variables = knobs.role_variables()
-    if knobs.malleable.is_wanted:
-        variables["slurm_mirage_malleable"] = True
-    variables |= fillers.cluster_variables(knobs.fillers, shrink)
+    for kind in KINDS:
+        variables |= kind.cluster_variables(knobs, shrink)
     if (site := configuration.site_of(knobs.scheduler)) is not None:
         variables |= {"slurm_controller_site_settings": site.settings, "slurm_controller_partitions": site.partitions}
         variables["mirage_accounting"] = "yes" if configuration.of(knobs.scheduler).has_accounting(knobs) else "no"

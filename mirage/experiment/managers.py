@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mirage.experiment.hosts import host_count
 from mirage.experiment.preflight import is_here
+from mirage.kinds.experiment import KINDS
 from mirage.knobs import openpbs_source
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import OPENPBS, SLURM
@@ -53,7 +54,6 @@ def _of_slurm_only(knobs: Knobs) -> tuple[tuple[str, bool, str], ...]:
         ("SLURM_CONF", knobs.scheduler.slurm_conf != "", "it is a configuration of Slurm"),
         ("FRONT_END", knobs.nodes.front_ends > 0, "front ends are Slurm's"),
         ("STEPS", knobs.nodes.steps == "yes", "steps of srun are Slurm's"),
-        ("MALLEABLE", knobs.malleable.is_wanted, "the broker of malleable jobs changes jobs of Slurm"),
-        ("FILLER", knobs.fillers.is_wanted, "filler jobs are jobs of Slurm"),
+        *(kind.of_slurm(knobs) for kind in KINDS),
         ("ACCOUNTING", knobs.scheduler.accounting == "yes", "slurmdbd is Slurm's"),
     )

@@ -12,9 +12,10 @@ from typing import Any
 
 import polars as pl
 
-from mirage.experiment import configuration, malleability, run_length, site, standing
+from mirage.experiment import configuration, run_length, site, standing
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.expected_queue import Queue, expected_queue
+from mirage.kinds.malleable import experiment as malleable
 from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import SLURM
@@ -168,10 +169,10 @@ class Prepared:
             raise WrongUse(
                 "think submits jobs at instants of their own, SUBMISSION in groups; give one of them", parameter="dependencies"
             )
-        chosen = malleability.applied(knobs, workload(knobs, trace, shrink), SLACK)
+        chosen = malleable.applied(knobs, workload(knobs, trace, shrink), SLACK)
         made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen))
         if knobs.malleable.is_wanted:
-            malleability.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
+            malleable.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
         return made
 
     def executions(self) -> list[float]:

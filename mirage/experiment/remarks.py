@@ -6,8 +6,9 @@ from decimal import Decimal
 
 import polars as pl
 
-from mirage.experiment import configuration, fillers, site
+from mirage.experiment import site
 from mirage.experiment.prepare import SLACK, Prepared
+from mirage.kinds.experiment import KINDS
 from mirage.knobs.parse import MAX_SPEED, OPENPBS, format_number
 from mirage.knobs.resolve import SHORT_INTERVALS
 from mirage.records.run_clock import EVENT
@@ -76,8 +77,7 @@ def remarks(run: Prepared) -> list[str]:
     lines += [words.format(counts[name]) for name, words in WAITS_AND_REQUESTS.items() if name in counts]
     if "arrays" in notes:
         lines.append(_arrays(run))
-    lines += _malleable(run) + _fillers(run)
-    return lines + _limits(run)
+    return [*lines, *(line for kind in KINDS for line in kind.remarks(run)), *_limits(run)]
 
 
 def sizes_and_presets(chosen: Workload) -> list[str]:
@@ -148,31 +148,6 @@ def _arrays(run: Prepared) -> str:
     single = notes["array_tasks"] - len(rows)
     parts = [f"{len(rows)} as tasks of {len(set(rows))}"] * bool(rows) + [f"{single} as single jobs"] * bool(single)
     return f"{words}; played: {', '.join(parts)}"
-
-
-def _malleable(run: Prepared) -> list[str]:
-    """Remarks on the jobs that may change their size."""
-    notes, lines = run.workload.notes, []
-    if (count := notes.get("malleable", 0)) > 0:
-        share = f"{100 * count / run.workload.jobs.height:.3g} %"
-        other = notes.get("malleable_of_other_size", 0)
-        moved = f", {other} of them submitted with another size than in the log, and as much work" if other else ""
-        lines.append(f"malleable: {count} jobs ({share}), MALLEABLE_JOBS={run.knobs.malleable.sizes}{moved}")
-    if (fewer := notes.get("malleable_fewer", 0)) > 0:
-        lines.append(f"malleable: {fewer} jobs fewer than MALLEABLE asks for, the others have no other size on this machine")
-    if count and run.knobs.scheduler.accounting == "auto" and not configuration.of(run.knobs.scheduler).accounting:
-        lines.append("accounting: yes, because Slurm before 24.11 needs slurmdbd to resize a job again (ACCOUNTING=auto)")
-    if (rounded := notes.get("malleable_rounded", 0)) > 0:
-        lines.append(f"malleable jobs take whole nodes: the processors of {rounded} jobs are rounded up")
-    return lines
-
-
-def _fillers(run: Prepared) -> list[str]:
-    """Remark on the filler jobs."""
-    if not (settings := fillers.run_settings(run.knobs.fillers, run.shrink)):
-        return []
-    words = f"{settings['words']} (seconds of the cluster's time)"
-    return [f"filler jobs: {settings['variant']}, {words}; they are no jobs of the workload, and in none of its metrics"]
 
 
 def _limits(run: Prepared) -> list[str]:

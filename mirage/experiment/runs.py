@@ -20,6 +20,7 @@ from mirage import RESULTS as RESULTS
 from mirage import ROOT
 from mirage.experiment.configuration import site_of
 from mirage.experiment.endings import Ending
+from mirage.kinds.filler.words import identity_of
 from mirage.knobs.knobs import Knobs, text_of
 from mirage.knobs.table import BY_NAME, METRICS
 from mirage.records.file_names import EXPERIMENT_FILE, RUN_FILE
@@ -28,12 +29,10 @@ from mirage.records.run_folder import RunFolder
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 from slurm_mirage.base.strict_json import Damaged
-from slurm_mirage.jobs.filler import Filler
 
 # Folders of results/ that are not runs.
 RESERVED = ("bench",)
 _CALIBRATION = ".calibration"
-_LONGEST_WORDS = 1000  # characters of FILLER_JOBS
 # Keys of experiment.json that say where a run goes on.
 PLACE = ("instance", "run_host")
 PACKAGES = ("ansible", "ansible-core", "ansible-runner", "polars")
@@ -72,19 +71,10 @@ def inputs(knobs: Knobs, trace_sha256: str, config: Path) -> dict[str, str]:
         content = json.dumps([site.settings, site.partitions, site.accounting], sort_keys=True)
         chosen["SLURM_CONF"] = hashlib.sha256(content.encode()).hexdigest()
     if knobs.fillers.words:
-        chosen["FILLER_JOBS"] = _fillers(knobs.fillers.words)
+        chosen["FILLER_JOBS"] = identity_of(knobs.fillers.words)
     chosen["TRACE"] = trace_sha256
     chosen["CONFIG content"] = hashlib.sha256(config.read_bytes()).hexdigest()
     return chosen
-
-
-def _fillers(text: str) -> str:
-    """The words of filler jobs with the content of a file that they name; of long lists the checksum."""
-    try:
-        words = Filler.parse(text).text()
-    except WrongUse as error:
-        raise WrongUse(error.message, "filler_jobs", error.value) from None
-    return words if len(words) < _LONGEST_WORDS else hashlib.sha256(words.encode()).hexdigest()
 
 
 def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:

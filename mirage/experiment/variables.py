@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import fillers
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import Prepared
+from mirage.kinds.filler import experiment as filler
 from mirage.knobs.parse import Speed
 
 
@@ -31,5 +31,5 @@ def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) 
         "experiment_sample_interval": prepared.sample_interval(),
         "experiment_warmup_cut": knobs.metrics.warmup_cut,
         "experiment_cooldown_cut": knobs.metrics.cooldown_cut,
-        "experiment_filler": fillers.run_settings(knobs.fillers, prepared.shrink),
+        "experiment_filler": filler.run_settings(knobs.fillers, prepared.shrink),
     }

@@ -40,8 +40,8 @@ from typing import Any
 
 import polars as pl
 
+from mirage.kinds.filler.metrics import FILLERS_SCHEMA
 from mirage.metrics.classes import by_class
-from mirage.metrics.fillers import FILLERS_SCHEMA
 from mirage.metrics.formulas import MeanByNodes, OfSchedule, Settings, Value, Values
 from mirage.metrics.jobs_frame import (
     ALLOCATIONS_SCHEMA,
@@ -55,8 +55,9 @@ from mirage.metrics.jobs_frame import (
     suspensions_from_sigsleep,
 )
 from mirage.metrics.measured_jobs import Cut, Population
+from mirage.metrics.metric import Metric
 from mirage.metrics.per_job import over_jobs
-from mirage.metrics.registry import METRICS, Metric
+from mirage.metrics.registry import METRICS
 from mirage.metrics.usage_over_time import MeasuredSchedule, mean_by_nodes
 from mirage.traces import states
 from slurm_mirage.base.errors import WrongUse

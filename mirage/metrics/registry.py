@@ -8,18 +8,16 @@ r = f - a. The machine has P processors and N nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
-from mirage.metrics import fillers
+from mirage.kinds import metrics as kinds
 from mirage.metrics import usage_over_time as usage
 from mirage.metrics.formulas import (
     RAN,
     RAN_LONG,
     SUSPENSION_KNOWN,
-    Formula,
     Maximum,
     Mean,
     MeanByNodes,
@@ -29,59 +27,7 @@ from mirage.metrics.formulas import (
     Settings,
     expression,
 )
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric.
-
-    unit: "s" or nothing
-    meaning: short text for tables, where it stands below the metrics before it
-    definition, source: for docs/metrics.md
-    formula: how it is computed
-    better: the direction that is an improvement
-    noun: name in sentences; default: the metric's name
-    comparative: words for a lower and a higher value
-    explained: meaning for a reader who does not see the metrics before it; default: `meaning`
-    setting: added to the meaning in tables, with settings in braces
-    is_share: shown in per cent on pages
-    is_main: in the first table of pages about runs and comparisons
-    main_if: name of a metric: in that table only where it is above 0
-    in_sweep: a column of sweep.csv
-    same_as: name of another metric that has the same value; pages and comparisons show that one only
-    """
-
-    name: str
-    unit: Literal["s", ""]
-    meaning: str
-    definition: str
-    source: str
-    formula: Formula
-    better: Literal["lower", "higher", "neither"] = "lower"
-    noun: str = ""
-    comparative: tuple[str, str] = ("lower", "higher")
-    explained: str = ""
-    setting: str = ""
-    is_share: bool = False
-    is_main: bool = False
-    main_if: str = ""
-    in_sweep: bool = False
-    same_as: str = ""
-
-    @property
-    def in_sentences(self) -> str:
-        return self.noun or self.name
-
-    @property
-    def of_waits(self) -> bool:
-        """Whether it depends on waits of jobs."""
-        formula = self.formula
-        if isinstance(formula, OfSchedule):
-            return formula.of_waits
-        return not (isinstance(formula, Mean) and formula.jobs is SUSPENSION_KNOWN)
-
-
-_SHORTER, _SMALLER, _FEWER = ("shorter", "longer"), ("smaller", "larger"), ("fewer", "more")
+from mirage.metrics.metric import FEWER, SHORTER, SMALLER, Metric
 
 _INDICES = "Golovinsky et al. 2011"
 
@@ -114,7 +60,7 @@ _ALL = (
         "the thesis",
         Mean(WAIT),
         noun="mean wait",
-        comparative=_SHORTER,
+        comparative=SHORTER,
         is_main=True,
         in_sweep=True,
     ),
@@ -126,7 +72,7 @@ _ALL = (
         "the thesis",
         Quantile(WAIT, 0.5),
         noun="median wait",
-        comparative=_SHORTER,
+        comparative=SHORTER,
         explained="half of the jobs waited at most this long",
         is_main=True,
         in_sweep=True,
@@ -139,7 +85,7 @@ _ALL = (
         "",
         Quantile(WAIT, 0.9),
         noun="90th percentile of the wait",
-        comparative=_SHORTER,
+        comparative=SHORTER,
     ),
     Metric(
         "wait_p95",
@@ -149,7 +95,7 @@ _ALL = (
         "",
         Quantile(WAIT, 0.95),
         noun="95th percentile of the wait",
-        comparative=_SHORTER,
+        comparative=SHORTER,
         explained="95 % of the jobs waited at most this long",
         is_main=True,
         in_sweep=True,
@@ -162,7 +108,7 @@ _ALL = (
         "",
         Quantile(WAIT, 0.99),
         noun="99th percentile of the wait",
-        comparative=_SHORTER,
+        comparative=SHORTER,
     ),
     Metric(
         "wait_max",
@@ -172,7 +118,7 @@ _ALL = (
         "the thesis",
         Maximum(WAIT),
         noun="longest wait",
-        comparative=_SHORTER,
+        comparative=SHORTER,
         explained="longest wait of any job",
         is_main=True,
         in_sweep=True,
@@ -185,7 +131,7 @@ _ALL = (
         "Kaplan and Meier 1958; Royston and Parmar 2013",
         OfSchedule(usage.wait_restricted_mean, of_waits=True),
         noun="restricted mean wait",
-        comparative=_SHORTER,
+        comparative=SHORTER,
         explained="mean wait that counts jobs which never started for as long as they waited",
         setting="up to {wait_horizon:g} s",
     ),
@@ -197,7 +143,7 @@ _ALL = (
         "the thesis",
         Mean(RESPONSE),
         noun="mean response",
-        comparative=_SHORTER,
+        comparative=SHORTER,
         is_main=True,
         in_sweep=True,
     ),
@@ -287,111 +233,11 @@ _ALL = (
         "",
         OfSchedule(usage.wasted_fraction),
         noun="wasted processor time",
-        comparative=_SMALLER,
+        comparative=SMALLER,
         is_share=True,
         main_if="wasted_fraction",
     ),
-    Metric(
-        "useful_utilisation",
-        "",
-        "the same by work done: as if no job had changed its size",
-        "goodput with p x (run time wanted with p processors) in place of m t for completed jobs that changed their size",
-        "",
-        OfSchedule(usage.useful_utilisation),
-        better="higher",
-        noun="utilisation by useful work",
-        explained="work done, each job's in processors and run time of its submission, over all that the machine had",
-        is_share=True,
-        main_if="resizes_mean",
-    ),
-    Metric(
-        "resizes_mean",
-        "",
-        "changes of size of a job",
-        "mean number of times that a job changed its size while it ran",
-        "",
-        OfSchedule(usage.resizes_mean),
-        better="neither",
-        noun="changes of size of a job",
-        comparative=_FEWER,
-        main_if="resizes_mean",
-    ),
-    Metric(
-        "filler_load",
-        "",
-        "share of the machine that filler jobs occupied",
-        "processor time of executions of fillers within the window over P makespan",
-        "",
-        OfSchedule(fillers.filler_load),
-        better="neither",
-        noun="load of filler jobs",
-        is_share=True,
-        main_if="filler_load",
-    ),
-    Metric(
-        "total_load",
-        "",
-        "utilisation and load of filler jobs together",
-        "utilisation + filler_load",
-        "",
-        OfSchedule(fillers.total_load),
-        better="higher",
-        noun="total load",
-        explained="processors that jobs of the workload used or filler jobs occupied, over all that the machine had",
-        is_share=True,
-        main_if="filler_load",
-    ),
-    Metric(
-        "filler_useful",
-        "",
-        "work of filler jobs that was saved",
-        "saved work of fillers (c times the time in which it was done) over P makespan",
-        "Polyakov and Dubenskaya 2018",
-        OfSchedule(fillers.filler_useful),
-        better="higher",
-        noun="useful work of filler jobs",
-        explained="saved work of filler jobs, over all that the machine could have done",
-        is_share=True,
-        main_if="filler_load",
-    ),
-    Metric(
-        "filler_lost",
-        "",
-        "computed by filler jobs after their last save",
-        "processor time after the last save of fillers that were ended without one, over P makespan",
-        "",
-        OfSchedule(fillers.filler_lost),
-        noun="lost time of filler jobs",
-        comparative=_SMALLER,
-        explained="time in which filler jobs computed what they had not saved when they ended, over all that the machine had",
-        is_share=True,
-        main_if="filler_load",
-    ),
-    Metric(
-        "filler_overhead",
-        "",
-        "saving, restoring, and waiting of filler jobs for their ends",
-        "processor time in which fillers saved, restored, or waited after their last save, over P makespan",
-        "",
-        OfSchedule(fillers.filler_overhead),
-        noun="overhead of filler jobs",
-        comparative=_SMALLER,
-        explained="time in which filler jobs saved, restored, or waited for their ends, over all that the machine had",
-        is_share=True,
-        main_if="filler_load",
-    ),
-    Metric(
-        "filler_preemptions",
-        "",
-        "executions of filler jobs that ended for another job",
-        "number of executions of fillers that ended within the window for a job of the workload, by Slurm or on request",
-        "",
-        OfSchedule(fillers.filler_preemptions),
-        better="neither",
-        noun="preemptions of filler jobs",
-        comparative=_FEWER,
-        main_if="filler_load",
-    ),
+    *kinds.METRICS,
     Metric(
         "loss_of_capacity",
         "",
@@ -410,7 +256,7 @@ _ALL = (
         "",
         OfSchedule(lambda schedule: schedule.window.length),
         noun="makespan",
-        comparative=_SHORTER,
+        comparative=SHORTER,
         in_sweep=True,
     ),
     Metric("W", "s", "mean wait", "mean of w (`wait_mean` under its other name)", _INDICES, Mean(WAIT), same_as="wait_mean"),
@@ -449,7 +295,7 @@ _ALL = (
         Mean(lambda settings: settings.immediate_below > WAIT),
         better="higher",
         noun="share of jobs that started at once",
-        comparative=_SMALLER,
+        comparative=SMALLER,
         setting="after less than {immediate_below:g} s",
         is_share=True,
         is_main=True,
@@ -462,7 +308,7 @@ _ALL = (
         "the thesis",
         OfSchedule(usage.suspensions_mean),
         noun="suspensions of a job",
-        comparative=_FEWER,
+        comparative=FEWER,
         in_sweep=True,
     ),
     Metric(
@@ -473,7 +319,7 @@ _ALL = (
         "the thesis",
         Mean(pl.col("suspended"), SUSPENSION_KNOWN),
         noun="mean time suspended",
-        comparative=_SHORTER,
+        comparative=SHORTER,
         in_sweep=True,
     ),
     Metric(
@@ -484,7 +330,7 @@ _ALL = (
         "the thesis",
         Mean(pl.col("suspended") > 0, SUSPENSION_KNOWN),
         noun="share of jobs suspended",
-        comparative=_SMALLER,
+        comparative=SMALLER,
         is_share=True,
     ),
 )

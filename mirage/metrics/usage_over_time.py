@@ -142,37 +142,6 @@ def goodput(schedule: MeasuredSchedule) -> Value:
     return used if isinstance(used, str) else (used[0] - used[1]) / schedule.capacity
 
 
-def useful_utilisation(schedule: MeasuredSchedule) -> Value:
-    """Share of the machine's processors that work would have used over the window if no job had changed its size.
-
-    A job that completed counts in it with its processors at the start x the time that it would have run with them, in proportion to
-    what lies in the window; any other job, and one of which that is not known, with the processors that it had.
-    """
-    used, resized = schedule.used, schedule.population.resized
-    if isinstance(used, str):
-        return used
-    useful = used[0] - used[1]
-    if resized is not None:
-        held = resized.holdings.join(resized.jobs.drop_nulls("work"), on="id", maintain_order="left")
-        if held.is_empty():
-            return useful / schedule.capacity
-        # One after the other: see MeasuredSchedule.long_by_nodes.
-        job, processors = held["id"].rle_id().to_numpy(), held["p"].to_numpy()
-        area = np.bincount(job, weights=(held["end"] - held["begin"]).to_numpy() * processors)
-        inside = np.bincount(job, weights=held.select(_seconds_within(schedule.window)).to_series().to_numpy() * processors)
-        work = held.unique("id", keep="first", maintain_order=True)["work"].to_numpy()
-        useful += float(((work / area - 1) * inside).sum())
-    return useful / schedule.capacity
-
-
-def resizes_mean(schedule: MeasuredSchedule) -> Value:
-    """Changes of size of a job, mean."""
-    inside, resized = schedule.population.inside, schedule.population.resized
-    if resized is None or inside.is_empty():
-        return 0.0
-    return int(inside.join(resized.jobs, on="id", how="semi").join(resized.jobs, on="id")["changes"].sum()) / inside.height
-
-
 def wasted_fraction(schedule: MeasuredSchedule) -> Value:
     """Share of the processor time in use that belongs to executions whose work was lost."""
     used = schedule.used
@@ -214,10 +183,10 @@ def _of_last() -> pl.Expr:
 
 def _area(held: pl.DataFrame, window: Window) -> float:
     """Processor seconds within the window of intervals in which jobs held processors (begin, end, p)."""
-    return float(held.select((_seconds_within(window) * pl.col("p")).sum()).item())
+    return float(held.select((seconds_within(window) * pl.col("p")).sum()).item())
 
 
-def _seconds_within(window: Window) -> pl.Expr:
+def seconds_within(window: Window) -> pl.Expr:
     """Seconds of intervals (begin, end) that lie within the window."""
     return (pl.col("end").clip(upper_bound=window.end) - pl.col("begin").clip(window.begin)).clip(0)
 

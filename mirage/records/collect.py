@@ -24,8 +24,10 @@ from typing import Any
 import polars as pl
 from polars import col
 
+from mirage.kinds.filler import records as fillers
+from mirage.kinds.malleable import records as resizes
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
-from mirage.records import disagreements, fillers, resizes
+from mirage.records import disagreements
 from mirage.records.file_names import JOURNAL_FILE, PLAN_FILE
 from mirage.records.run_clock import is_event, may_be_event
 from mirage.records.run_folder import RunFolder
@@ -194,7 +196,7 @@ def collect(run: RunFolder) -> Collected:
     recorded = with_task_ids(run.read_sigsleep(), submitted)
     records, pauses, damage = recorded.records, recorded.pauses, recorded.damage
     runs = slurm_executions(lines)
-    answers, costs = resizes.of_jobs(*run.read_answers(), submitted, clock.virtual_ns - NS)
+    answers, costs = resizes.of_jobs(*resizes.read_answers(run.path / resizes.BROKER_FILE), submitted, clock.virtual_ns - NS)
     freed = run.read_freed()
     held = min(run.scheduling.longest_hold, longest_cycle(run.diagnostics) or 0.0)
     joined = submitted.join(_freed(freed), on="slurm_id", how="left", maintain_order="left")

@@ -1,4 +1,6 @@
-"""Names of the files in the folder of a run, a sweep or a comparison. Those of the manager's records are in `rm.api.Records`."""
+"""Names of the files in the folder of a run, a sweep or a comparison. Those of the manager's records are in `rm.api.Records`,
+those of a kind of jobs in `mirage.kinds.NAME.records`.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,6 @@ RESULT_FILE = "result.json"
 PROGRESS_FILE = "progress.json"
 OFFSETS_FILE = "clock_offsets.json"
 COMPLAINTS_FILE = "complaints.json"
-BROKER_FILE = "resizes.jsonl"
-"""The broker's journal: a line for each answer. All runs of an instance write to it."""
-SAVES_FILE = "fillers.bin"
 
 # ---- computed ----
 
@@ -41,9 +40,6 @@ SCHEDULE_FILE = "schedule.swf"
 EXECUTIONS_FILE = "executions.csv"
 """There if a job had more than one execution."""
 ALLOCATIONS_FILE = "allocations.csv"
-"""There if jobs could change their size, as is the next one."""
-RESIZES_FILE = "resizes.csv"
-FILLERS_FILE = "fillers.csv"
-"""There if the run had fillers."""
+"""There if jobs could change their size."""
 RECORDED_FILE = "recorded.csv"
 """What the log records of the run's jobs (docs/report.md)."""

@@ -9,13 +9,11 @@ import polars as pl
 import polars.selectors as cs
 from polars import col
 
+from mirage.kinds.records import KINDS
 from mirage.records.collect import Collected
 from mirage.records.file_names import (
-    ALLOCATIONS_FILE,
     EXECUTIONS_FILE,
-    FILLERS_FILE,
     JOBS_FILE,
-    RESIZES_FILE,
     SCHEDULE_FILE,
     SUSPENSIONS_FILE,
 )
@@ -27,8 +25,7 @@ _STATUS = {"COMPLETED": 1, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "CANCELLED
 
 def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes]:
     """The files' content, by name; `processors` and `nodes` of the machine go into the header of schedule.swf. executions.csv is
-    there if a job had more than one execution, allocations.csv and resizes.csv if jobs could change their size, fillers.csv if
-    there were filler jobs."""
+    there if a job had more than one execution, the tables of a kind of jobs if there were such jobs."""
     files: dict[str, bytes] = {
         JOBS_FILE: _csv(collected.jobs),
         SUSPENSIONS_FILE: _csv(collected.suspensions),
@@ -36,11 +33,7 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
     }
     if not collected.executions.is_empty():
         files[EXECUTIONS_FILE] = _csv(collected.executions)
-    if collected.malleable:
-        files |= {ALLOCATIONS_FILE: _csv(collected.allocations), RESIZES_FILE: _csv(collected.resizes)}
-    if collected.fillers is not None:
-        files[FILLERS_FILE] = _csv(collected.fillers.executions)
-    return files
+    return files | {name: _csv(table) for kind in KINDS for name, table in kind.tables(collected).items()}
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:

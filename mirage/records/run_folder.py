@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage.records.file_names import (
-    BROKER_FILE,
     CALIBRATION_FILE,
     COMPLAINTS_FILE,
     DETAILS_FILE,
@@ -24,7 +23,6 @@ from mirage.records.file_names import (
     RESULT_FILE,
     RUN_FILE,
     SAMPLES_FILE,
-    SAVES_FILE,
     STATUS_FILE,
     WORKLOAD_FILE,
 )
@@ -222,18 +220,6 @@ class RunFolder:
         """queue.json: jobs that had not ended when the records were collected."""
         queue: list[Mapping[str, Any]] | None = self._json(QUEUE_FILE, QUEUE_JSON)
         return queue or []
-
-    def read_answers(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """resizes.jsonl: what the broker answered, and what resizes cost (`resizes.read_answers`)."""
-        from mirage.records.resizes import read_answers
-
-        return read_answers(self.path / BROKER_FILE)
-
-    def read_saves(self) -> tuple[pl.DataFrame, list[str]]:
-        """fillers.bin (`fillers.read_saves`)."""
-        from mirage.records.fillers import read_saves
-
-        return read_saves(self.path / SAVES_FILE)
 
     # ---- what was measured beside the jobs ----
 

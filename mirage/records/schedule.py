@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from mirage.kinds.filler.records import FILLERS_FILE, read_fillers
 from mirage.metrics.immediate_start import OF_LOGS, OF_RUNS
 from mirage.metrics.jobs_frame import (
     JOBS_SCHEMA,
@@ -27,12 +28,10 @@ from mirage.records.file_names import (
     ALLOCATIONS_FILE,
     EXECUTIONS_FILE,
     EXPERIMENT_FILE,
-    FILLERS_FILE,
     RECORDED_FILE,
     SCHEDULE_FILE,
     SUSPENSIONS_FILE,
 )
-from mirage.records.fillers import read_fillers
 from mirage.records.run_folder import RunFolder
 from mirage.text.input_file import open_input
 from mirage.traces import swf

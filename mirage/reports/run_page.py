@@ -7,12 +7,13 @@ from pathlib import Path
 
 import polars as pl
 
+from mirage.kinds.page import SECTIONS as KIND_SECTIONS
 from mirage.metrics import metrics as definitions
 from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS, main_of
 from mirage.records.file_names import EXPERIMENT_FILE
 from mirage.records.run_clock import EVENT
-from mirage.reports import distributions, filler_jobs, size_changes
+from mirage.reports import distributions
 from mirage.reports.measures import (
     class_table,
     figure,
@@ -106,10 +107,7 @@ def _sections(run: Run) -> Iterable[Section]:
         yield Section("Comparison with the log", list(real_machine(run)), lacks)
     if (suspensions := _suspensions(run)) is not None:
         yield suspensions
-    if (changes := size_changes.section(run)) is not None:
-        yield changes
-    if (fillers := filler_jobs.section(run)) is not None:
-        yield fillers
+    yield from filter(None, (section(run) for section in KIND_SECTIONS))
     yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True), *_stretch_by_class(run)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
     tables = inputs(run.experiment, run.unused)

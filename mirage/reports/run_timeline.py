@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from mirage.kinds.filler import page as filler
 from mirage.records.run_clock import EVENT, speed_of_records
-from mirage.reports import filler_jobs, node_picture
+from mirage.reports import node_picture
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.timeline import Panel, Steps, Timeline
@@ -37,7 +38,7 @@ def over_time(run: Run) -> Section:
     panels = [
         _levels(frame, "busy", "Processors in use", busy, log and log[0], run.processors),
         _levels(frame, "waiting", "Processors requested by waiting jobs", waiting, log and log[1], None),
-        filler_jobs.panel(run, frame, busy),
+        filler.panel(run, frame, busy),
         node_picture.panel(run, frame),
         _suspended(run, frame),
         *_samples(run, frame),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mirage.kinds.filler import verdict as filler
 from mirage.metrics.registry import METRICS
 
 _DIGITS = 4
@@ -12,7 +13,7 @@ _DIGITS = 4
 
 def parts_of(metrics: Mapping[str, Any]) -> list[str]:
     """Sentences without a full stop about what metrics.json was measured on. Times are seconds of the trace."""
-    return [*_measured(metrics), *_steady(metrics), *_censored(metrics), *_fillers(metrics)]
+    return [*_measured(metrics), *_steady(metrics), *_censored(metrics), *filler.sentences(metrics)]
 
 
 def limits_of(metrics: Mapping[str, Any]) -> list[str]:
@@ -54,21 +55,6 @@ def _censored(metrics: Mapping[str, Any]) -> list[str]:
     told = "" if mean is None else f": the mean wait with them is {_number(mean)} s (wait_restricted_mean)"
     jobs = f"{censored['jobs']} job{'s' * (censored['jobs'] > 1)}"
     return [f"{jobs} ({100 * censored['share']:.3g} %) waited and never started{told}"]
-
-
-def _fillers(metrics: Mapping[str, Any]) -> list[str]:
-    found = metrics.get("fillers")
-    if not found:
-        return []
-    ended = metrics["metrics"]["filler_preemptions"] or 0
-    counts = f"{found['fillers']} fillers in {found['executions']} executions, {ended:.0f} ended for other jobs"
-    if (bound := found["bound"]) is None:
-        return [f"filler jobs ({found['variant']}): {counts}"]
-    gain, least, idle = (f"{100 * bound[name][0]:.2f} ± {100 * bound[name][1]:.2g} %" for name in ("gain", "value", "idle"))
-    return [
-        f"filler jobs ({found['variant']}): {counts}; their useful work is {gain} of the machine, the bound idle (1 - t) c is "
-        f"{least} (idle {idle}, t {found['t']:.3g}, c {found['c']:g})"
-    ]
 
 
 def _figure(name: str, value: float) -> str:

@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from mirage.kinds.verdict import KINDS
 from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
 from mirage.terminal.parts import parts_of
@@ -63,14 +64,7 @@ VALIDITY = (
     ("host_cpu", "processors of the host busy", "share"),
     ("host_cpu_saturated", "samples in which they were busy throughout", "share"),
     ("clock_speed", "speed of {manager}'s clock", ""),
-    ("broker_wait_share", "time for which malleable jobs waited for the broker, of the time that they ran", "share"),
-    ("resizes", "changes of size", ""),
-    ("resizes_not_done", "changes of size that were decided, and not done", ""),
-    ("resize_delay_mean", "from a job's question to the end of its change of size, mean", "s"),
-    ("resize_delay_p99", "the same, 99th percentile", "s"),
-    ("allocated_most", "processors allocated at once, at most", ""),
-    ("filler_faults", "kinds of contradictions in the records of filler jobs", ""),
-    ("fillers_failed", "executions of filler jobs that failed", ""),
+    *(figure for kind in KINDS for figure in kind.FIGURES),
     ("false_quiet_share", "time that the event clock may have let pass while the host worked, as a share of the run's", "share"),
 )
 

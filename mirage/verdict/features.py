@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mirage.kinds.verdict import KINDS, KindVerdict
 from mirage.metrics.registry import METRICS
 from mirage.verdict.event_clock import charges
 
@@ -38,21 +39,19 @@ def _metrics(main_if: str) -> tuple[str, ...]:
     return tuple(name for name, metric in METRICS.items() if metric.main_if == main_if)
 
 
+def _of_kind(kind: KindVerdict) -> Feature:
+    """A kind of jobs is used where its first knob is given, where metrics.json has its member, or where its metrics say so."""
+    used = _positive(kind.METRICS[0].main_if)
+    names = (*(metric.name for metric in kind.METRICS), *(name for name, *_ in kind.FIGURES), *kind.KNOBS)
+    return Feature(
+        lambda content, given: given(kind.KNOBS[0], kind.UNUSED) or kind.MEMBER in content or used(content, given), names
+    )
+
+
 _FEATURES = (
     Feature(_positive("suspended_fraction"), ("suspensions_mean", "suspended_mean", "suspended_fraction")),
     Feature(_positive("wasted_fraction"), _metrics("wasted_fraction")),
-    Feature(
-        lambda content, given: given("MALLEABLE", "0") or "resizes" in content or _positive("resizes_mean")(content, given),
-        (
-            *_metrics("resizes_mean"),
-            *("broker_wait_share", "resizes", "resizes_not_done", "resize_delay_mean", "resize_delay_p99"),
-            *("MALLEABLE", "MALLEABLE_JOBS"),
-        ),
-    ),
-    Feature(
-        lambda content, given: given("FILLER", "no") or "fillers" in content or _positive("filler_load")(content, given),
-        (*_metrics("filler_load"), "filler_faults", "fillers_failed", "FILLER", "FILLER_JOBS"),
-    ),
+    *map(_of_kind, KINDS),
     # Only with a constant speed above 1 is a launch taken off a job.
     Feature(
         lambda content, _: content.get("validity", {}).get("launch_cost") != 0,

@@ -10,10 +10,12 @@ from typing import Any
 import polars as pl
 from polars import col
 
+from mirage.kinds.verdict import KINDS
 from mirage.records.collect import Collected
+from mirage.records.rounding import quantile, rounded
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import lacking_nodes, longest_cycle, mean_cycle
-from mirage.verdict import allocated, clock_speed, event_clock, filler_figures, incidents
+from mirage.verdict import clock_speed, event_clock, incidents
 from mirage.verdict.resolution import Resolution, Scales
 from mirage.verdict.start_latency import start_latencies
 from mirage.verdict.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
@@ -40,18 +42,18 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
             "median_runtime": rounded(scales.median_runtime),
         },
         "submit_lag_mean": lag_mean,
-        "submit_lag_p50": _quantile(jobs["submit_lag"], 0.5),
-        "submit_lag_p99": _quantile(jobs["submit_lag"], 0.99),
+        "submit_lag_p50": quantile(jobs["submit_lag"], 0.5),
+        "submit_lag_p99": quantile(jobs["submit_lag"], 0.99),
         "submit_lag_of_wait": rounded(lag_mean / scales.mean_wait) if lag_mean is not None and scales.mean_wait else None,
-        "start_latency_p50": _quantile(latency, 0.5),
+        "start_latency_p50": quantile(latency, 0.5),
         "start_latency_mean": rounded(latency.mean()),
-        "start_latency_p99": _quantile(latency, 0.99),
+        "start_latency_p99": quantile(latency, 0.99),
         "start_latency_jobs": latency.drop_nulls().len(),
         **_of_gaps(collected, gaps),
         "launch_latency_p50": _launch_latency(collected),
-        "runtime_stretch_p1": _quantile(evidence["stretch"], 0.01),
-        "runtime_stretch_p50": _quantile(evidence["stretch"], 0.5),
-        "runtime_stretch_p99": _quantile(evidence["stretch"], 0.99),
+        "runtime_stretch_p1": quantile(evidence["stretch"], 0.01),
+        "runtime_stretch_p50": quantile(evidence["stretch"], 0.5),
+        "runtime_stretch_p99": quantile(evidence["stretch"], 0.99),
         "stretch_share_p1": whole.p1,
         "stretch_share_p50": whole.p50,
         "stretch_share_p99": whole.p99,
@@ -88,8 +90,7 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
         "disagreements_by_kind": dict(sorted(collected.disagreements["kind"].value_counts().iter_rows())),
         "suspended_compared": evidence["suspended_apart"].count(),
         "suspended_apart_max": rounded(evidence["suspended_apart"].max()),
-        **(_of_broker(collected) if collected.malleable else {}),
-        **filler_figures.of_verdict(collected.fillers),
+        **{name: figure for kind in KINDS for name, figure in kind.figures(collected).items()},
         **(event_clock.measured(result) if collected.on_event_clock else {}),
     }
 
@@ -103,7 +104,7 @@ def _of_gaps(collected: Collected, gaps: pl.DataFrame) -> dict[str, Any]:
     share = load.select((col("gap").fill_null(0.0) * col("processors")).sum() / wanted.sum()).item() if late.height else None
     return {
         "dispatch_gap_mean": rounded(late["gap"].mean()),
-        "dispatch_gap_p99": _quantile(late["gap"], 0.99),
+        "dispatch_gap_p99": quantile(late["gap"], 0.99),
         "dispatch_gap_of_load": None if share is None or not math.isfinite(share) else rounded(share),
         "dispatch_gap_jobs": late.height,
     }
@@ -121,28 +122,11 @@ def _of_launches(collected: Collected) -> dict[str, Any]:
     return {
         "launch_cost": rounded(collected.launch_cost),
         "launch_cost_error": rounded(collected.launch_cost_error),
-        "launch_cost_share": _quantile((ran["launch_cost"] / ran["runtime"]).fill_nan(None), 0.5),
+        "launch_cost_share": quantile((ran["launch_cost"] / ran["runtime"]).fill_nan(None), 0.5),
         "clipped": rounded(table["clipped"].mean()),
-        "freed_p50": _quantile(table["freed"], 0.5),
-        "freed_p99": _quantile(table["freed"], 0.99),
+        "freed_p50": quantile(table["freed"], 0.5),
+        "freed_p99": quantile(table["freed"], 0.99),
         "freed_known": _known(collected, "freed"),
-    }
-
-
-def _of_broker(collected: Collected) -> dict[str, Any]:
-    """How long malleable jobs waited for the broker, from question to answer, and for which share of the time that they ran."""
-    took = collected.resizes["done"] - collected.resizes["asked"]
-    waited = collected.evidence.drop_nulls(["broker_waited", "expected"])
-    share = waited.select(col("broker_waited").sum() / col("expected").sum()).item() if waited.height else None
-    most = allocated.most_allocated(collected)
-    return {
-        "resizes": collected.resizes.filter(col("outcome") == "done").height,
-        "resizes_not_done": collected.resizes.filter(col("outcome") != "done").height,
-        "resize_delay_mean": rounded(took.mean()),
-        "resize_delay_p50": _quantile(took, 0.5),
-        "resize_delay_p99": _quantile(took, 0.99),
-        "broker_wait_share": rounded(share),
-        "allocated_most": None if most is None else most[0],
     }
 
 
@@ -172,19 +156,10 @@ def _launch_latency(collected: Collected) -> float | None:
     second: this is subtracted. slurmctld may start jobs at nearly the same fraction of every second, so the uncertainty is half a
     second of Slurm's time, and the figure can be negative.
     """
-    difference = _quantile(collected.evidence["launch"], 0.5)
+    difference = quantile(collected.evidence["launch"], 0.5)
     if difference is None:
         return None
     return rounded((difference * collected.time.clock.speed - 0.5) * collected.time.second)
-
-
-def rounded(value: Any) -> float | None:
-    """A figure to a millionth: smaller digits are rounding errors."""
-    return None if value is None else round(float(value), 6)
-
-
-def _quantile(values: pl.Series, share: float) -> float | None:
-    return rounded(values.drop_nulls().quantile(share, "linear"))
 
 
 def _largest_count(samples: pl.DataFrame, column: str) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
+from mirage.kinds.filler import verdict as filler
 from mirage.metrics import classes as job_classes
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
@@ -70,7 +71,8 @@ def errors(
             # Which work is lost stays as it was.
             emulation["goodput"] = float(emulation["utilisation"]) * (1 - wasted)
         emulation |= _like_others(measured["metrics"], emulation)
-        emulation |= _of_fillers(run, measured["metrics"], emulation, settings.processors * population.window.length)
+        capacity = settings.processors * population.window.length
+        emulation |= filler.errors(run.fillers, measured["metrics"], emulation, capacity)
         if share := measured["validity"].get("false_quiet_share"):
             emulation |= with_false_quiets(emulation, measured["metrics"], share)
             classes = [with_false_quiets(widths, row, share) for widths, row in zip(classes, measured["classes"], strict=True)]
@@ -112,20 +114,6 @@ def _like_others(values: Mapping[str, float | None], emulation: Mapping[str, flo
         if isinstance(error, float) and value is not None and of_other is not None:
             found[name] = error * value / of_other if value and of_other else error
     return found
-
-
-def _of_fillers(
-    run: Collected, values: Mapping[str, float | None], emulation: Mapping[str, float | str], capacity: float
-) -> dict[str, float]:
-    """Half widths of the metrics of fillers: the launches of their programs, which took time of their executions. Without fillers
-    they are exactly 0.
-
-    capacity: processor seconds of the machine over the window
-    """
-    share = 0.0 if run.fillers is None or capacity <= 0 else run.fillers.launch / capacity
-    found = {name: share for name in ("filler_load", "filler_useful", "filler_lost", "filler_overhead") if values[name] is not None}
-    of_jobs = emulation.get("utilisation")
-    return found | ({"total_load": share + of_jobs} if isinstance(of_jobs, float) and values["total_load"] is not None else {})
 
 
 def _unknown_delays(frame: pl.DataFrame) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from mirage.kinds.filler import verdict as filler
 from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.immediate_start import OF_RUNS
@@ -21,7 +22,7 @@ from mirage.records.allocations import read_allocations
 from mirage.records.collect import Collected, collect
 from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE
 from mirage.records.run_folder import RunFolder
-from mirage.verdict import dispatch_gaps, filler_figures, metric_errors, validity
+from mirage.verdict import dispatch_gaps, metric_errors, validity
 from mirage.verdict.thresholds import Thresholds
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
@@ -80,7 +81,7 @@ def results(
         validity.add_unsure(found["validity"], uncut)
     population = Population.of(jobs, processors, nodes, *cuts, **changes)
     if collected.fillers is not None:
-        found["fillers"] = filler_figures.summary(collected.fillers, found, population, changes["suspensions"], collected.time)
+        found["fillers"] = filler.summary(collected.fillers, found, population, changes["suspensions"], collected.time)
     found |= metric_errors.errors(collected, jobs, population, found, gaps, run.scheduling, backfill_interval=interval)
     validity.judge_errors(found, bounds, collected)
     files = run_files.render(collected, processors, nodes)

@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from mirage.kinds.filler.simulation import PREEMPTED, fill
 from mirage.simulation import saturation
-from mirage.simulation.fillers import PREEMPTED, fill
 from mirage.simulation.simulation import delayed
 from mirage.workloads.models import estimates
 from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler

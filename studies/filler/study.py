@@ -18,9 +18,10 @@ import polars as pl
 
 from mirage.campaign.arms import Arms
 from mirage.campaign.campaign import Campaign
-from mirage.experiment import clock_choice, fillers, runs
+from mirage.experiment import clock_choice, runs
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import SLACK, selection_of
+from mirage.kinds.filler import experiment as filler
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Value
 from mirage.records.run_folder import RunFolder
@@ -89,7 +90,7 @@ def arms(points: list[Point]) -> Arms:
 
 def _campaign(knobs: Knobs, points: list[Point], screen: Screen) -> Campaign:
     for arm in arms(points).values():
-        fillers.check(knobs.with_values(arm))
+        filler.check(knobs.with_values(arm))
     return Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms(points))
 
 

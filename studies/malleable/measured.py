@@ -10,8 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from mirage.records.file_names import RESIZES_FILE
-from mirage.records.resizes import RESIZES_SCHEMA
+from mirage.kinds.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
 from mirage.records.run_folder import RunFolder
 from mirage.statistics.bootstrap import student
 from mirage.traces.csv_frame import read_csv

@@ -15,8 +15,9 @@ from typing import Any
 
 from mirage.campaign.arms import Arms
 from mirage.campaign.campaign import Campaign
-from mirage.experiment import clock_choice, malleability, runs
+from mirage.experiment import clock_choice, runs
 from mirage.experiment.endings import Ending
+from mirage.kinds.malleable import experiment as malleable
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import with_texts
@@ -70,7 +71,7 @@ class Comparison:
 
     def run(self, screen: Screen) -> Ending:
         """Check the knobs, play the runs that are not finished, and compare. A finished comparison is only shown again."""
-        malleability.check(self.knobs.with_values({"MALLEABLE": Decimal(1)}))
+        malleable.check(self.knobs.with_values({"MALLEABLE": Decimal(1)}))
         return Campaign.of(self.knobs, clock_choice.chosen(self.knobs, screen), self.arms).run(screen)
 
 

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from malleable_simulation import Played, simulate
 
+from mirage.kinds.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
+from mirage.kinds.malleable.rules import words_of
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
-from mirage.records.file_names import RESIZES_FILE
-from mirage.records.resizes import RESIZES_SCHEMA
 from mirage.records.run_folder import RunFolder
 from mirage.workloads import models
-from mirage.workloads.malleable import words_of
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs.malleable import Malleable
 from studies.malleable import measured, source

@@ -14,12 +14,23 @@ import polars as pl
 from polars import col
 from scipy.special import stdtrit
 
-from mirage.metrics.fillers import FAILED, OUTCOMES
+from mirage.kinds.filler.metrics import FAILED, OUTCOMES
+from mirage.kinds.filler.metrics import METRICS as METRICS
+from mirage.kinds.filler.records import Fillers
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.usage_over_time import course
-from mirage.records.fillers import Fillers
+from mirage.records.collect import Collected
+from mirage.records.rounding import rounded
 from mirage.records.time_map import TimeMap
 from slurm_mirage.jobs.filler import SLOTS
+from slurm_mirage.rm.evidence import Layout
+
+KNOBS: tuple[str, ...] = ("FILLER", "FILLER_JOBS")
+UNUSED, MEMBER = "no", "fillers"
+FIGURES: tuple[tuple[str, str, str], ...] = (
+    ("filler_faults", "kinds of contradictions in the records of filler jobs", ""),
+    ("fillers_failed", "executions of filler jobs that failed", ""),
+)
 
 INTERVALS = 20
 """Equal parts of the schedule for which loads are told, and from which intervals of means are estimated."""
@@ -46,7 +57,7 @@ def summary(
         "outcomes": counts,
         "saves": int(runs["saves"].sum()),
         "failed_saves": int(runs["failed_saves"].sum()),
-        "work": _rounded(runs["work"].sum()),
+        "work": rounded(runs["work"].sum()),
         "faults": fillers.faults,
     }
     saves = int(runs["saves"].sum()) + int(runs["failed_saves"].sum())
@@ -57,7 +68,7 @@ def summary(
     ).row(0, named=True)
     restoring, saving, slot = means["restore_mean"], means["save_mean"], means["slot"]
     share = (restoring + saving) / slot if slot and restoring is not None and saving is not None else None
-    found |= {name: _rounded(value) for name, value in means.items()} | {"t": _rounded(share), "c": fillers.words.speed}
+    found |= {name: rounded(value) for name, value in means.items()} | {"t": rounded(share), "c": fillers.words.speed}
     return found | _of_time(runs, measured, population, suspensions, share, fillers)
 
 
@@ -82,9 +93,9 @@ def _of_time(
     filler, useful, lost, overhead = taken.values()
     rows = [
         {
-            "begin": _rounded(edges[place]),
-            **{name: _rounded(values[place]) for name, values in (("main", main), *taken.items())},
-            "idle": _rounded(1 - main[place] - filler[place]),
+            "begin": rounded(edges[place]),
+            **{name: rounded(values[place]) for name, values in (("main", main), *taken.items())},
+            "idle": rounded(1 - main[place] - filler[place]),
         }
         for place in range(INTERVALS)
     ]
@@ -98,7 +109,7 @@ def _of_time(
             "value": _with_interval(bound),
             "gain": _with_interval(useful),
             "difference": _with_interval(useful - bound),
-            "because": {name: _rounded(values.mean()) for name, values in parts.items()},
+            "because": {name: rounded(values.mean()) for name, values in parts.items()},
         },
     }
 
@@ -134,27 +145,54 @@ def _integrals(times: Floats, levels: Floats, edges: Floats) -> Floats:
 def _with_interval(values: Floats) -> list[float | None]:
     """The mean of the parts, and half the width of its 95 % interval by Student's t: parts are long, and taken as independent."""
     half = stdtrit(values.size - 1, (1 + _LEVEL) / 2) * values.std(ddof=1) / np.sqrt(values.size)
-    return [_rounded(values.mean()), _rounded(half)]
+    return [rounded(values.mean()), rounded(half)]
 
 
-def of_verdict(fillers: Fillers | None) -> dict[str, int]:
-    """The figures of the verdict about fillers: filler_faults, fillers_failed; none without fillers."""
+def figures(collected: Collected) -> dict[str, Any]:
+    """The figures of the verdict about fillers; none without fillers."""
+    fillers = collected.fillers
     if fillers is None:
         return {}
     failed = fillers.executions.filter(col("outcome") == FAILED).height
     return {"filler_faults": len(fillers.faults), "fillers_failed": failed}
 
 
-def judged(fillers: Fillers | None) -> list[str]:
+def reasons(collected: Collected, layout: Layout) -> list[str]:
     """Reasons why a run is invalid for what its fillers did: work that was counted twice, and fillers that failed."""
+    fillers = collected.fillers
     if fillers is None:
         return []
-    failed = of_verdict(fillers)["fillers_failed"]
-    reasons = [f"the records of filler jobs contradict each other: {'; '.join(fillers.faults)}"] if fillers.faults else []
-    if failed:
-        reasons.append(f"{failed} executions of filler jobs failed: see the logs of slurmd")
-    return reasons
+    found = [f"the records of filler jobs contradict each other: {'; '.join(fillers.faults)}"] if fillers.faults else []
+    if failed := figures(collected)["fillers_failed"]:
+        found.append(f"{failed} executions of filler jobs failed: see the logs of slurmd")
+    return found
 
 
-def _rounded(value: Any) -> float | None:
-    return None if value is None else round(float(value), 6)
+def errors(
+    fillers: Fillers | None, values: Mapping[str, float | None], emulation: Mapping[str, float | str], capacity: float
+) -> dict[str, float]:
+    """Half widths of the metrics of fillers: the launches of their programs, which took time of their executions. Without fillers
+    they are exactly 0.
+
+    capacity: processor seconds of the machine over the window
+    """
+    share = 0.0 if fillers is None or capacity <= 0 else fillers.launch / capacity
+    found = {name: share for name in ("filler_load", "filler_useful", "filler_lost", "filler_overhead") if values[name] is not None}
+    of_jobs = emulation.get("utilisation")
+    return found | ({"total_load": share + of_jobs} if isinstance(of_jobs, float) and values["total_load"] is not None else {})
+
+
+def sentences(metrics: Mapping[str, Any]) -> list[str]:
+    """A sentence without a full stop about the fillers of metrics.json; none without fillers."""
+    found = metrics.get("fillers")
+    if not found:
+        return []
+    ended = metrics["metrics"]["filler_preemptions"] or 0
+    counts = f"{found['fillers']} fillers in {found['executions']} executions, {ended:.0f} ended for other jobs"
+    if (bound := found["bound"]) is None:
+        return [f"filler jobs ({found['variant']}): {counts}"]
+    gain, least, idle = (f"{100 * bound[name][0]:.2f} ± {100 * bound[name][1]:.2g} %" for name in ("gain", "value", "idle"))
+    return [
+        f"filler jobs ({found['variant']}): {counts}; their useful work is {gain} of the machine, the bound idle (1 - t) c is "
+        f"{least} (idle {idle}, t {found['t']:.3g}, c {found['c']:g})"
+    ]

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirage.experiment import configuration
 from mirage.experiment.hosts import host_count
+from mirage.kinds.filler.words import words_of
 from mirage.knobs.knobs import FillerKnobs, Knobs
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
+from slurm_mirage.jobs.filler import PLANNED, Filler
 from slurm_mirage.rm.slurm import filler_settings
+
+if TYPE_CHECKING:
+    from mirage.experiment.prepare import Prepared
+
 
 MARGIN = 5
 """Seconds of the cluster's time in which a filler may notice a signal, and Slurm its end, beyond what a save costs."""
+
+
+def of_slurm(knobs: Knobs) -> tuple[str, bool, str]:
+    """The row of `managers`: the knob, whether it asks for something, and why only Slurm has it."""
+    return "FILLER", knobs.fillers.is_wanted, "filler jobs are jobs of Slurm"
 
 
 def check_words(knobs: FillerKnobs) -> None:
@@ -46,29 +56,17 @@ def check(knobs: Knobs) -> None:
     filler_settings.check(settings, chosen.partitions, grace_of(knobs.fillers, words_of(knobs.fillers)), version="")
 
 
-def words_of(knobs: FillerKnobs, shrink: Decimal = Decimal(100)) -> Filler:
-    """The filler jobs of FILLER_JOBS, in seconds of the cluster's time: those of the trace are shrunk as run times are. Raises
-    WrongUse."""
-    try:
-        words = Filler.parse(knobs.words)
-        if knobs.variant == SLOTS:
-            words.check_slots()
-    except WrongUse as error:
-        raise WrongUse(error.message, "filler_jobs", error.value) from None
-    return words if shrink == 100 else words.scaled(float(shrink) / 100)
-
-
 def grace_of(knobs: FillerKnobs, words: Filler) -> int:
     """Seconds of the cluster's time that a preempted filler gets to save its work: none in variant slots, whose saves are those at
     the end of slots."""
     return math.ceil(words.save) + MARGIN if knobs.variant == PLANNED else 0
 
 
-def cluster_variables(knobs: FillerKnobs, shrink: Decimal = Decimal(100)) -> dict[str, Any]:
+def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
     """Variables of a cluster with filler jobs; none without."""
-    if not knobs.is_wanted:
+    if not (fillers := knobs.fillers).is_wanted:
         return {}
-    return {"slurm_mirage_filler": True, "slurm_mirage_filler_grace": grace_of(knobs, words_of(knobs, shrink))}
+    return {"slurm_mirage_filler": True, "slurm_mirage_filler_grace": grace_of(fillers, words_of(fillers, shrink))}
 
 
 def run_settings(knobs: FillerKnobs, shrink: Decimal) -> dict[str, Any]:
@@ -77,6 +75,14 @@ def run_settings(knobs: FillerKnobs, shrink: Decimal) -> dict[str, Any]:
         return {}
     words = words_of(knobs, shrink)
     return {"variant": knobs.variant, "words": words.text(), "grace": grace_of(knobs, words)}
+
+
+def remarks(run: Prepared) -> list[str]:
+    """Remark on the filler jobs."""
+    if not (settings := run_settings(run.knobs.fillers, run.shrink)):
+        return []
+    words = f"{settings['words']} (seconds of the cluster's time)"
+    return [f"filler jobs: {settings['variant']}, {words}; they are no jobs of the workload, and in none of its metrics"]
 
 
 def _refused(reason: str) -> WrongUse:

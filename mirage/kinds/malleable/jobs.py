@@ -14,7 +14,7 @@ from decimal import ROUND_HALF_UP, Decimal
 import numpy as np
 import polars as pl
 
-from mirage.workloads import malleable
+from mirage.kinds.malleable import rules
 from mirage.workloads.workload import Workload, limits
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.malleable import Malleable
@@ -44,7 +44,7 @@ class Rule:
             raise WrongUse(f"{' '.join(starts)!r} may be {' or '.join(STARTS)}", parameter="malleable_jobs")
         given = " ".join(word for word in text.split() if word not in starts)
         if ":" not in given.partition(" ")[0]:
-            return cls(lambda nodes, most: malleable.words_of(given, nodes, most), *starts)
+            return cls(lambda nodes, most: rules.words_of(given, nodes, most), *starts)
         try:
             same = Malleable.parse(given).text()
         except WrongUse as error:

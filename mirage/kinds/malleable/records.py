@@ -10,12 +10,14 @@ import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from polars import col
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA
+from mirage.records.file_names import ALLOCATIONS_FILE
+from mirage.records.rounding import rounded
 from mirage.records.run_records import NS, Schema, in_second, read_bytes
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base.strict_json import INSTANT, OBJECT, NotStrict, parse
@@ -23,6 +25,13 @@ from slurm_mirage.broker.actions import DONE
 from slurm_mirage.broker.policy import EXPAND, NONE, SHRINK
 from slurm_mirage.jobs.malleable import Malleable
 
+if TYPE_CHECKING:
+    from mirage.records.collect import Collected
+
+BROKER_FILE = "resizes.jsonl"
+"""The broker's journal: a line for each answer. All runs of an instance write to it."""
+RESIZES_FILE = "resizes.csv"
+"""There if jobs could change their size, beside allocations.csv."""
 LONGEST_LINE = 65_536
 """Bytes of a line of the journal; the user of the instance can write anything to it."""
 
@@ -54,6 +63,11 @@ _ANSWERS: Schema = {
     "for": pl.Int64,
 }
 _COSTS: Schema = {"slurm_id": pl.Int64, "v_resumed": pl.Int64, "v_cost": pl.Int64}
+
+
+def tables(collected: Collected) -> dict[str, pl.DataFrame]:
+    """The tables of a run with malleable jobs, by the names of their files."""
+    return {ALLOCATIONS_FILE: collected.allocations, RESIZES_FILE: collected.resizes} if collected.malleable else {}
 
 
 def read_answers(path: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -238,7 +252,7 @@ def summary(answers: pl.DataFrame, found: pl.DataFrame, jobs: int) -> dict[str, 
     def times(some: pl.DataFrame) -> dict[str, Any]:
         values = some["took"].drop_nulls()
         numbers = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
-        return {"count": some.height, **{name: _rounded(value) for name, value in numbers.items()}}
+        return {"count": some.height, **{name: rounded(value) for name, value in numbers.items()}}
 
     kinds: dict[str, Any] = {"none": times(table.filter(col("kind") == "none"))}
     for kind in (EXPAND, SHRINK):
@@ -247,12 +261,8 @@ def summary(answers: pl.DataFrame, found: pl.DataFrame, jobs: int) -> dict[str, 
         cost = found.filter((col("kind") == kind) & (col("outcome") == DONE))["cost"]
         kinds[kind] = {
             **done,
-            "per_job": _rounded(done["count"] / jobs) if jobs else None,
+            "per_job": rounded(done["count"] / jobs) if jobs else None,
             "not_done": of_kind.filter(col("outcome") != DONE).height,
-            "cost_mean": _rounded(cost.mean()),
+            "cost_mean": rounded(cost.mean()),
         }
     return {"malleable_jobs": jobs, "checks": table.height, **kinds}
-
-
-def _rounded(value: Any) -> float | None:
-    return None if value is None else round(float(value), 6)

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from run_folders import ORIGIN, MadeFolder
 
+from mirage.kinds.filler import verdict
 from mirage.records.collect import Collected
 from mirage.records.run_folder import RunFolder
-from mirage.verdict import filler_figures
 from mirage.verdict.run_results import results
 from mirage.verdict.start_latency import start_latencies
 from slurm_mirage.jobs.filler_log import Cause
 from slurm_mirage.rm.evidence import Layout
 
+MACHINE = Layout.of_equal(64, 4)
 WORDS = "work=200 save=10 restore=5 interval=0 slot=100 speed=0.5"
 
 
@@ -150,7 +151,7 @@ def test_work_that_counts_twice_is_found(tmp_path: Path, second: dict[str, float
     slot(made, 150.0, **second)
     run = made.collect()
     assert any(words in one for one in faults(run))
-    assert "the records of filler jobs contradict each other" in filler_figures.judged(run.fillers)[0]
+    assert "the records of filler jobs contradict each other" in verdict.reasons(run, MACHINE)[0]
 
 
 def test_two_executions_at_a_time_are_found(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ def test_a_filler_that_leaves_by_itself_has_not_failed(tmp_path: Path, cause: Ca
         made.filler_record(1, cause, start=20.25, ready=25.25, **times, worked=85.0, after=42.5)
     run = made.collect()
     assert table(run)[0]["outcome"] == outcome
-    assert filler_figures.judged(run.fillers) == []
+    assert verdict.reasons(run, MACHINE) == []
 
 
 def test_the_time_until_fillers_have_left_is_no_start_latency(tmp_path: Path) -> None:
@@ -215,16 +216,16 @@ def test_the_time_until_fillers_have_left_is_no_start_latency(tmp_path: Path) ->
     made.filler_run(1, 1.0, 45.0, "PREEMPTED", node="n1")
     made.filler_run(2, 1.0, 59.0, "PREEMPTED", node="n2")
     made.filler_run(3, 1.0, 60.0, "PREEMPTED", node="n3")
-    latency = start_latencies(made.collect(), Layout.of_equal(64, 4)).to_list()
+    latency = start_latencies(made.collect(), MACHINE).to_list()
     assert latency[1] == pytest.approx(0.75, abs=0.5)
     # Another job of the workload was on its nodes after the fillers: it waited for that.
     between = made.job(due=20.0, runtime=0.1)
     made.slurm(between, start=59.0, end=60.0)
-    assert max(start_latencies(made.collect(), Layout.of_equal(64, 4))) < 1 < latency[1]
+    assert max(start_latencies(made.collect(), MACHINE)) < 1 < latency[1]
 
 
 def test_failed_executions_make_a_run_invalid(tmp_path: Path) -> None:
     made = filled(tmp_path)
     made.filler_run(1, 20.0, 40.0, "FAILED")
     run = made.collect()
-    assert filler_figures.judged(run.fillers) == ["1 executions of filler jobs failed: see the logs of slurmd"]
+    assert verdict.reasons(run, MACHINE) == ["1 executions of filler jobs failed: see the logs of slurmd"]

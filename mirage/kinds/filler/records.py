@@ -11,12 +11,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from polars import col
 
-from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
+from mirage.kinds.filler.metrics import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import NS, Schema, in_second
 from mirage.records.time_map import TimeMap
@@ -27,6 +27,12 @@ from slurm_mirage.jobs.filler_log import Cause
 from slurm_mirage.jobs.filler_log import read_fillers as read_log
 from slurm_mirage.rm.api import NOT_ENDED
 
+if TYPE_CHECKING:
+    from mirage.records.collect import Collected
+
+SAVES_FILE = "fillers.bin"
+FILLERS_FILE = "fillers.csv"
+"""There if the run had fillers."""
 KEY = "filler"
 """Member of run.json that says which fillers a run has."""
 PREFIX = "mirage-filler-"
@@ -80,12 +86,17 @@ def collect(run: RunFolder, log: pl.DataFrame, ahead: int, time: TimeMap) -> Fil
     if not isinstance(told, Mapping):
         return None
     words = Filler.parse(str(told.get("words", "")))
-    saves, damage = run.read_saves()
+    saves, damage = read_saves(run.path / SAVES_FILE)
     runs = _executions(log, ahead)
     joined = _with_saves(runs, saves)
     faults = [*damage, *_strays(runs, saves), *_progress(saves, words), *_ends(joined, saves, words), *_overlaps(runs)]
     launch = joined.select(((col("v_began") - col("s_start") - NS // 2).clip(0) * col("processors")).sum()).item() or 0
     return Fillers(str(told.get("variant", "")), words, _table(joined, words, time), launch / NS * time.second, faults)
+
+
+def tables(collected: Collected) -> dict[str, pl.DataFrame]:
+    """The table of a run with fillers, by the name of its file."""
+    return {} if collected.fillers is None else {FILLERS_FILE: collected.fillers.executions}
 
 
 def read_saves(path: Path) -> tuple[pl.DataFrame, list[str]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import simulated_runs
 
+from mirage.kinds.malleable.page import TITLE, section
 from mirage.records.run_folder import RunFolder
-from mirage.reports import size_changes
 from mirage.reports.run_data import Run
 from mirage.reports.run_page import page
 
@@ -32,7 +32,7 @@ def run_of(folder: Path, resizes: dict[str, Any] | None) -> Run:
 
 
 def test_what_the_broker_answered(tmp_path: Path) -> None:
-    found = size_changes.section(run_of(tmp_path / "run", RESIZES))
+    found = section(run_of(tmp_path / "run", RESIZES))
     assert found is not None
     [part] = found.parts
     assert part.words.startswith("15 malleable jobs (25.0 % of the jobs) asked the broker 103 times")
@@ -41,8 +41,8 @@ def test_what_the_broker_answered(tmp_path: Path) -> None:
     rows = {row[0]: row[1:] for row in part.table.rows}
     assert rows["expansion"] == ("2", "0.13", "1", "0.02 s", "0.5 s", "75 s", "7.5 s")
     assert rows["shrink"] == ("0", "0", "0", "-", "-", "-", "-")
-    assert size_changes.TITLE in page(run_of(tmp_path / "other", RESIZES))
+    assert TITLE in page(run_of(tmp_path / "other", RESIZES))
 
 
 def test_a_run_of_rigid_jobs_has_no_such_section(tmp_path: Path) -> None:
-    assert size_changes.section(run_of(tmp_path / "run", None)) is None
+    assert section(run_of(tmp_path / "run", None)) is None

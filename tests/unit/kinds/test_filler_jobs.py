@@ -9,17 +9,16 @@ import polars as pl
 import pytest
 import simulated_runs
 
-from mirage.metrics.fillers import FILLERS_SCHEMA
+from mirage.kinds.filler import verdict
+from mirage.kinds.filler.metrics import FILLERS_SCHEMA
+from mirage.kinds.filler.page import TITLE, section
+from mirage.kinds.filler.records import FILLERS_FILE, Fillers
 from mirage.metrics.measured_jobs import Population
-from mirage.records.file_names import FILLERS_FILE
-from mirage.records.fillers import Fillers
 from mirage.records.run_folder import RunFolder
 from mirage.records.time_map import TimeMap
-from mirage.reports import filler_jobs
 from mirage.reports.run_data import Run
 from mirage.reports.run_page import page
 from mirage.terminal.parts import parts_of
-from mirage.verdict import filler_figures
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.filler import Filler
 
@@ -38,7 +37,7 @@ def run_of(folder: Path, *faults: str) -> Run:
     table.write_csv(folder / FILLERS_FILE)
     fillers = Fillers("slots", Filler(), table, 0.0, list(faults))
     time = TimeMap(Clock(0, 0), origin=0.0)
-    metrics["fillers"] = filler_figures.summary(fillers, metrics, Population.of(jobs, 64, 16, 0.0, 0.0), None, time)
+    metrics["fillers"] = verdict.summary(fillers, metrics, Population.of(jobs, 64, 16, 0.0, 0.0), None, time)
     metrics["metrics"] |= {"filler_preemptions": 1.0}
     (folder / "metrics.json").write_text(json.dumps(metrics))
     return Run.of(RunFolder(folder))
@@ -47,14 +46,14 @@ def run_of(folder: Path, *faults: str) -> Run:
 def test_a_run_without_fillers_has_no_such_section(tmp_path: Path) -> None:
     simulated_runs.write(tmp_path / "run", simulated_runs.jobs_of(60, 16, 4), 16, 4)
     run = Run.of(RunFolder(tmp_path / "run"))
-    assert filler_jobs.section(run) is None
+    assert section(run) is None
     assert 'data-name="jobs and fillers"' not in page(run)
     assert not any("filler" in one for one in parts_of(run.metrics))
 
 
 def test_what_the_fillers_did(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run")
-    found = filler_jobs.section(run)
+    found = section(run)
     assert found is not None
     counts, bound, loads = found.parts
     assert counts.words.startswith("2 fillers of variant slots ran 2 times, saved 1 time")
@@ -66,9 +65,9 @@ def test_what_the_fillers_did(tmp_path: Path) -> None:
         "idle without fillers", "bound of the gain", "gain: useful work of fillers", "gain less bound",
     ]  # fmt: skip
     assert loads.table is not None
-    assert len(loads.table.rows) == filler_figures.INTERVALS
+    assert len(loads.table.rows) == verdict.INTERVALS
     shown = page(run)
-    assert filler_jobs.TITLE in shown
+    assert TITLE in shown
     assert 'data-name="jobs and fillers"' in shown
     [told] = [one for one in parts_of(run.metrics) if one.startswith("filler jobs (slots)")]
     assert "2 fillers in 2 executions, 1 ended for other jobs" in told
@@ -80,6 +79,6 @@ def test_loads_add_up_to_the_machine(tmp_path: Path) -> None:
 
 
 def test_contradictions_are_shown(tmp_path: Path) -> None:
-    found = filler_jobs.section(run_of(tmp_path / "run", "1 records contradict each other"))
+    found = section(run_of(tmp_path / "run", "1 records contradict each other"))
     assert found is not None
     assert found.lacks == ["1 records contradict each other."]

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_folders import ORIGIN, MadeFolder, kinds, ns, row
 
-from mirage.records import resizes, run_files
+from mirage.kinds.malleable import records as resizes
+from mirage.kinds.malleable import verdict
+from mirage.records import run_files
 from mirage.records.collect import Collected, collect
 from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import read_schedule
-from mirage.verdict import allocated
 from mirage.verdict.dispatch_gaps import dispatch_gaps
 from mirage.verdict.start_latency import start_latencies
 from slurm_mirage.jobs.sigsleep_log import MalleableRecord, Size, SizeKind
@@ -243,12 +244,12 @@ def with_jobs(spans: list[tuple[float, float, int, list[tuple[float, int]]]], fo
 
 def test_more_processors_than_the_machine_has_are_found(tmp_path: Path) -> None:
     run = with_jobs([(0.5, 100.5, 2, [(50.5, 4)]), (10.5, 90.5, 2, [])], tmp_path)
-    assert allocated.too_many(run, MACHINE) == [
+    assert verdict.reasons(run, MACHINE) == [
         "96 processors were allocated at once, 5052 s into the trace, and the machine has 64: see resizes.csv"
     ]
     fits = with_jobs([(0.5, 100.5, 2, [(90.5, 4)]), (10.5, 90.5, 2, [])], tmp_path)
-    assert allocated.too_many(fits, MACHINE) == []
-    assert allocated.most_allocated(fits) is not None
+    assert verdict.reasons(fits, MACHINE) == []
+    assert verdict.most_allocated(fits) is not None
 
 
 @given(st.data())
@@ -284,14 +285,14 @@ def test_what_a_machine_can_hold_is_never_too_much_and_one_node_more_is_found(da
     if not ended:
         return
     run = _collected(ended, changes)
-    found = allocated.most_allocated(run)
+    found = verdict.most_allocated(run)
     assert found is not None
     assert found[0] <= 64
-    assert allocated.too_many(run, MACHINE) == []
+    assert verdict.reasons(run, MACHINE) == []
     longest = max(ended, key=lambda one: one[2] - one[0])
     if longest[2] - longest[0] > 4:
         beside = _collected([*ended, (longest[0], 4, longest[2])], changes)
-        assert allocated.too_many(beside, MACHINE)
+        assert verdict.reasons(beside, MACHINE)
 
 
 def _collected(jobs: list[tuple[int, int, int]], changes: list[tuple[int, int, int]]) -> Collected:
@@ -330,7 +331,7 @@ def test_rigid_runs_are_not_judged(tmp_path: Path) -> None:
     made = MadeFolder(tmp_path)
     made.played(made.job(due=0.0), start=0.1)
     run = made.collect()
-    assert allocated.most_allocated(run) is None
+    assert verdict.most_allocated(run) is None
     assert run.allocations.is_empty()
 
 

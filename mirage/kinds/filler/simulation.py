@@ -7,9 +7,11 @@ compiled functions are in this file, because numba's cache does not notice chang
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from numba import njit
 from numpy.typing import NDArray
 
@@ -270,3 +272,23 @@ def _fill(
                 listed[processor] = True
                 heapq.heappush(filled, processor)
     return rows[:used], sums, counts
+
+
+def gain(measured: Mapping[str, float | None], words: Filler) -> str:
+    """A line with the share of the machine that fillers used, beside the bound of Polyakov and Dubenskaya for it, which is the idle
+    share without fillers times (1 - t) c."""
+    share = (words.restore + words.save) / words.slot
+    idle = 1 - (measured["utilisation"] or 0.0)
+    return (
+        f"fillers: gain {100 * (measured['filler_useful'] or 0.0):.2f} % of the machine; idle (1 - t) c = {100 * idle:.2f} % x "
+        f"{1 - share:g} x {words.speed:g} = {100 * idle * (1 - share) * words.speed:.2f} %"
+    )
+
+
+def delay(frame: pl.DataFrame, without: pl.DataFrame) -> str:
+    """A line with how many jobs of the workload waited for a filler's save, and by how much their mean wait is longer than in the
+    schedule `without` fillers, which has the same rows."""
+    ran = pl.col("preset").is_null() & (pl.col("run_time") >= 0)
+    jobs, waits = frame.filter(ran), [float(one.filter(ran)["wait"].mean() or 0.0) for one in (frame, without)]  # type: ignore[arg-type]
+    late = jobs.filter(pl.col("saving") > 0).height
+    return f"fillers: {late} of {jobs.height} jobs waited for saves; mean wait {waits[0] - waits[1]:+.2f} s against none"

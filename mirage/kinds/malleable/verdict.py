@@ -1,13 +1,51 @@
-"""The most processors that were allocated at once. Jobs that change their size must not have more than the machine has."""
+"""Malleable jobs in a run's verdict: how long they waited for the broker, and the most processors that were allocated at once.
+
+Jobs that change their size must not have more than the machine has.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import polars as pl
 from polars import col
 
+from mirage.kinds.malleable.metrics import METRICS as METRICS
 from mirage.metrics.allocations import holdings
 from mirage.records.collect import Collected
+from mirage.records.rounding import quantile, rounded
 from slurm_mirage.rm.evidence import Layout
+
+KNOBS: tuple[str, ...] = ("MALLEABLE", "MALLEABLE_JOBS")
+UNUSED, MEMBER = "0", "resizes"
+FIGURES: tuple[tuple[str, str, str], ...] = (
+    ("broker_wait_share", "time for which malleable jobs waited for the broker, of the time that they ran", "share"),
+    ("resizes", "changes of size", ""),
+    ("resizes_not_done", "changes of size that were decided, and not done", ""),
+    ("resize_delay_mean", "from a job's question to the end of its change of size, mean", "s"),
+    ("resize_delay_p99", "the same, 99th percentile", "s"),
+    ("allocated_most", "processors allocated at once, at most", ""),
+)
+
+
+def figures(collected: Collected) -> dict[str, Any]:
+    """How long malleable jobs waited for the broker, from question to answer, and for which share of the time that they
+    ran; none without any."""
+    if not collected.malleable:
+        return {}
+    took = collected.resizes["done"] - collected.resizes["asked"]
+    waited = collected.evidence.drop_nulls(["broker_waited", "expected"])
+    share = waited.select(col("broker_waited").sum() / col("expected").sum()).item() if waited.height else None
+    most = most_allocated(collected)
+    return {
+        "resizes": collected.resizes.filter(col("outcome") == "done").height,
+        "resizes_not_done": collected.resizes.filter(col("outcome") != "done").height,
+        "resize_delay_mean": rounded(took.mean()),
+        "resize_delay_p50": quantile(took, 0.5),
+        "resize_delay_p99": quantile(took, 0.99),
+        "broker_wait_share": rounded(share),
+        "allocated_most": None if most is None else most[0],
+    }
 
 
 def most_allocated(collected: Collected) -> tuple[int, float] | None:
@@ -47,7 +85,7 @@ def most_allocated(collected: Collected) -> tuple[int, float] | None:
     return int(most), float(since)
 
 
-def too_many(collected: Collected, layout: Layout) -> list[str]:
+def reasons(collected: Collected, layout: Layout) -> list[str]:
     """The reason why a run is invalid in which more processors were allocated at once than the machine has."""
     found, processors = most_allocated(collected), sum(node.processors for node in layout.nodes.values())
     if found is None or found[0] <= processors:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from mirage.metrics.formulas import Value
+from mirage.metrics.formulas import OfSchedule, Value
+from mirage.metrics.metric import FEWER, SMALLER, Metric
 from mirage.metrics.usage_over_time import MeasuredSchedule, utilisation
 from slurm_mirage.jobs.filler import Filler
 
 if TYPE_CHECKING:
-    from mirage.simulation.fillers import Filled
+    from mirage.kinds.filler.simulation import Filled
 
 FILLERS_SCHEMA: dict[str, pl.DataType] = {
     **dict.fromkeys(("filler", "execution"), pl.Int64()),
@@ -43,7 +44,7 @@ another job; at its time limit; cancelled, as all are at the end of the run; oth
 
 def simulated_executions(simulated: Filled, words: Filler) -> pl.DataFrame:
     """The executions of simulated fillers, with the columns of `FILLERS_SCHEMA`. Processors are nodes 1, 2, ...; so are fillers."""
-    from mirage.simulation import fillers as simulation
+    from mirage.kinds.filler import simulation
 
     outcomes = {
         simulation.COMPLETED: COMPLETED,
@@ -76,21 +77,6 @@ def total_load(schedule: MeasuredSchedule) -> Value:
     return of_fillers if isinstance(of_fillers, str) else of_jobs + of_fillers
 
 
-def filler_useful(schedule: MeasuredSchedule) -> Value:
-    """Saved work of fillers, of what the machine could have computed over the window."""
-    return _share(schedule, pl.col("work"), per_length=True)
-
-
-def filler_lost(schedule: MeasuredSchedule) -> Value:
-    """Share of the machine's processors over the window in which fillers computed what they had not saved at their ends."""
-    return _share(schedule, pl.col("lost"), per_length=True)
-
-
-def filler_overhead(schedule: MeasuredSchedule) -> Value:
-    """Share of the machine's processors over the window in which fillers saved, restored, or waited for their ends."""
-    return _share(schedule, pl.col("saving") + pl.col("restoring") + pl.col("waiting"), per_length=True)
-
-
 def filler_preemptions(schedule: MeasuredSchedule) -> Value:
     """Number of executions of fillers that ended within the window for another job: by Slurm, or by themselves on request."""
     if schedule.fillers is None:
@@ -119,3 +105,83 @@ def _share(schedule: MeasuredSchedule, quantity: pl.Expr, *, per_length: bool = 
     amount = pl.when(length > 0).then(quantity / length).otherwise(0.0) if per_length else quantity
     found = schedule.fillers.select((inside * amount * pl.col("processors")).sum()).item()
     return float(found) / schedule.capacity
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "filler_load",
+        "",
+        "share of the machine that filler jobs occupied",
+        "processor time of executions of fillers within the window over P makespan",
+        "",
+        OfSchedule(filler_load),
+        better="neither",
+        noun="load of filler jobs",
+        is_share=True,
+        main_if="filler_load",
+    ),
+    Metric(
+        "total_load",
+        "",
+        "utilisation and load of filler jobs together",
+        "utilisation + filler_load",
+        "",
+        OfSchedule(total_load),
+        better="higher",
+        noun="total load",
+        explained="processors that jobs of the workload used or filler jobs occupied, over all that the machine had",
+        is_share=True,
+        main_if="filler_load",
+    ),
+    Metric(
+        "filler_useful",
+        "",
+        "work of filler jobs that was saved",
+        "saved work of fillers (c times the time in which it was done) over P makespan",
+        "Polyakov and Dubenskaya 2018",
+        OfSchedule(lambda schedule: _share(schedule, pl.col("work"), per_length=True)),
+        better="higher",
+        noun="useful work of filler jobs",
+        explained="saved work of filler jobs, over all that the machine could have done",
+        is_share=True,
+        main_if="filler_load",
+    ),
+    Metric(
+        "filler_lost",
+        "",
+        "computed by filler jobs after their last save",
+        "processor time after the last save of fillers that were ended without one, over P makespan",
+        "",
+        OfSchedule(lambda schedule: _share(schedule, pl.col("lost"), per_length=True)),
+        noun="lost time of filler jobs",
+        comparative=SMALLER,
+        explained="time in which filler jobs computed what they had not saved when they ended, over all that the machine had",
+        is_share=True,
+        main_if="filler_load",
+    ),
+    Metric(
+        "filler_overhead",
+        "",
+        "saving, restoring, and waiting of filler jobs for their ends",
+        "processor time in which fillers saved, restored, or waited after their last save, over P makespan",
+        "",
+        OfSchedule(lambda schedule: _share(schedule, pl.col("saving") + pl.col("restoring") + pl.col("waiting"), per_length=True)),
+        noun="overhead of filler jobs",
+        comparative=SMALLER,
+        explained="time in which filler jobs saved, restored, or waited for their ends, over all that the machine had",
+        is_share=True,
+        main_if="filler_load",
+    ),
+    Metric(
+        "filler_preemptions",
+        "",
+        "executions of filler jobs that ended for another job",
+        "number of executions of fillers that ended within the window for a job of the workload, by Slurm or on request",
+        "",
+        OfSchedule(filler_preemptions),
+        better="neither",
+        noun="preemptions of filler jobs",
+        comparative=FEWER,
+        main_if="filler_load",
+    ),
+)

@@ -1,19 +1,32 @@
 """Malleable jobs of a run, from the knobs MALLEABLE and MALLEABLE_JOBS.
 
-`check` refuses clusters that cannot have them. The workload's jobs are chosen and described by `mirage.workloads.malleable_jobs`.
+`check` refuses clusters that cannot have them. The workload's jobs are chosen and described by `jobs`.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
 import polars as pl
 
+from mirage.experiment import configuration
 from mirage.experiment.hosts import host_count
+from mirage.kinds.malleable import jobs
 from mirage.knobs.knobs import Knobs
-from mirage.workloads import malleable_jobs, requests
+from mirage.workloads import requests
 from mirage.workloads.workload import Workload
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.malleable import Malleable
 from slurm_mirage.rm.slurm.node_options import word
+
+if TYPE_CHECKING:
+    from mirage.experiment.prepare import Prepared
+
+
+def of_slurm(knobs: Knobs) -> tuple[str, bool, str]:
+    """The row of `managers`: the knob, whether it asks for something, and why only Slurm has it."""
+    return "MALLEABLE", knobs.malleable.is_wanted, "the broker of malleable jobs changes jobs of Slurm"
 
 
 def check(knobs: Knobs) -> None:
@@ -28,18 +41,23 @@ def check(knobs: Knobs) -> None:
         )
 
 
+def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
+    """Variables of a cluster with malleable jobs; none without."""
+    return {"slurm_mirage_malleable": True} if knobs.malleable.is_wanted else {}
+
+
 def applied(knobs: Knobs, chosen: Workload, slack: float) -> Workload:
     """The workload with its malleable jobs, as it is without MALLEABLE. Raises WrongUse."""
     if not knobs.malleable.is_wanted:
         return chosen
-    rule, machine = malleable_jobs.Rule.of(knobs.malleable.sizes), knobs.nodes.machine
+    rule, machine = jobs.Rule.of(knobs.malleable.sizes), knobs.nodes.machine
     sizes = sorted({kind.cpus for kind in machine.classes})
     if len(sizes) > 1:
         nodes = ", ".join(map(str, sizes))
         raise _refused(f"malleable jobs take whole nodes of one size, and the nodes have {nodes} processors; give equal nodes")
     if any(word(kind.extra, "Gres") for kind in machine.classes):
         raise _refused("the nodes have GRES, and Slurm refuses to expand jobs there; leave out Gres, or MALLEABLE")
-    return malleable_jobs.with_malleable(
+    return jobs.with_malleable(
         chosen,
         knobs.malleable.share,
         rule,
@@ -65,6 +83,23 @@ def check_partitions(jobs: pl.DataFrame, names: list[str], there: requests.Offer
         if (least := Malleable.parse(words).minimum) > nodes:
             text = f"job {number}: its minimum of {least} nodes is above the {nodes:g} of partition {name or there.default}"
             raise WrongUse(text, parameter="malleable_jobs")
+
+
+def remarks(run: Prepared) -> list[str]:
+    """Remarks on the jobs that may change their size."""
+    notes, lines = run.workload.notes, []
+    if (count := notes.get("malleable", 0)) > 0:
+        share = f"{100 * count / run.workload.jobs.height:.3g} %"
+        other = notes.get("malleable_of_other_size", 0)
+        moved = f", {other} of them submitted with another size than in the log, and as much work" if other else ""
+        lines.append(f"malleable: {count} jobs ({share}), MALLEABLE_JOBS={run.knobs.malleable.sizes}{moved}")
+    if (fewer := notes.get("malleable_fewer", 0)) > 0:
+        lines.append(f"malleable: {fewer} jobs fewer than MALLEABLE asks for, the others have no other size on this machine")
+    if count and run.knobs.scheduler.accounting == "auto" and not configuration.of(run.knobs.scheduler).accounting:
+        lines.append("accounting: yes, because Slurm before 24.11 needs slurmdbd to resize a job again (ACCOUNTING=auto)")
+    if (rounded := notes.get("malleable_rounded", 0)) > 0:
+        lines.append(f"malleable jobs take whole nodes: the processors of {rounded} jobs are rounded up")
+    return lines
 
 
 def _refused(reason: str) -> WrongUse:

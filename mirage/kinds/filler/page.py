@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
+from mirage.kinds.filler.metrics import CANCELLED, COMPLETED, FAILED, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Panel, Steps, Timeline

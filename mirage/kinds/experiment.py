@@ -1,0 +1,38 @@
+"""The kinds of jobs, as an experiment and a cluster know them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mirage.kinds.filler import experiment as filler
+from mirage.kinds.malleable import experiment as malleable
+from mirage.knobs.knobs import Knobs
+
+if TYPE_CHECKING:
+    from mirage.experiment.prepare import Prepared
+
+
+class KindExperiment(Protocol):
+    """What a kind has in an experiment."""
+
+    def of_slurm(self, knobs: Knobs) -> tuple[str, bool, str]:
+        """Its knob, whether it asks for such jobs, and why only a cluster of Slurm can have them."""
+
+    def check(self, knobs: Knobs) -> None:
+        """Check that the cluster of the knobs can have them, if it is to have them. Raises WrongUse with the reason."""
+
+    def cluster_variables(self, knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
+        """Variables of the playbooks for a cluster with such jobs; none without. shrink: of the run that follows, in per cent"""
+
+    def remarks(self, run: Prepared) -> list[str]:
+        """Remarks that are printed before a run, one line each."""
+
+
+KINDS: tuple[KindExperiment, ...] = (malleable, filler)
+
+
+def check(knobs: Knobs) -> None:
+    """Check that the cluster of the knobs can have the jobs that it is to have. Raises WrongUse with the reason."""
+    for kind in KINDS:
+        kind.check(knobs)

@@ -1,0 +1,1 @@
+"""Filler jobs, which run on nodes that the workload leaves idle."""

@@ -1,0 +1,1 @@
+"""Malleable jobs, which change their size while they run."""
