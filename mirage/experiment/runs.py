@@ -47,7 +47,7 @@ def name_for(run: str | None, trace: str, wanted: dict[str, str], now: datetime)
         return run
     for folder in sorted(RESULTS.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
         with suppress(Damaged):
-            before = RunFolder(folder).experiment.get("inputs")
+            before = _inputs_of(RunFolder(folder))
             if before is not None and all(_same(n, before, wanted) for n in wanted) and not _is_over(folder):
                 return folder.name
     source = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(trace).name) or "generated"
@@ -91,15 +91,23 @@ def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
         if folder.is_dir() and not any(folder.iterdir()):
             return None
         raise WrongUse(f"results/{folder.name} is there already and holds no run; it may be another name", parameter="run")
-    if (before := run.experiment.get("inputs")) is None:
+    if (before := _inputs_of(run)) is None:
         raise WrongUse(f"{folder / EXPERIMENT_FILE}: inputs is missing", parameter="run")
-    if before.get("PERIOD", "0") != "0":  # without a period the other knobs of the scheme had no effect
-        what = f"results/{folder.name} was begun when PERIOD was a knob, a part of SUBMISSION today"
-        raise WrongUse(f"{what}; it may be another name", parameter="run")
     for name in wanted:
         if not _same(name, before, wanted):
             raise WrongUse(f"results/{folder.name} has other inputs: {_difference(name, before, wanted)}", parameter="run")
     return Ending.load(folder) if _is_over(folder) else None
+
+
+def _inputs_of(run: RunFolder) -> dict[str, str] | None:
+    """The inputs of a run, if they are there.
+
+    PERIOD, a part of SUBMISSION today, stands in its place, and is equal to no text of it.
+    """
+    before: dict[str, str] | None = run.experiment.get("inputs")
+    if before is None or before.get("PERIOD", "0") == "0":  # without a period the other knobs of that scheme had no effect
+        return before
+    return {**before, "SUBMISSION": f"PERIOD={before['PERIOD']}"}
 
 
 def _is_over(folder: Path) -> bool:

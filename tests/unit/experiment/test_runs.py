@@ -49,6 +49,17 @@ def test_a_knob_that_an_earlier_release_did_not_have_was_at_its_default(results:
         runs.earlier(results / "old", WANTED | {"CLASSES": "[...]"})
 
 
+def test_a_run_in_groups_that_was_begun_when_their_period_was_a_knob_is_another_run(results: Path) -> None:
+    wanted = WANTED | {"SUBMISSION": ""}
+    earlier(results, "old", None, WANTED | {"PERIOD": "10", "GROUP": "2"}, age=1)
+    assert runs.name_for(None, "", wanted, NOW) == FRESH
+    with pytest.raises(WrongUse, match="has other inputs: SUBMISSION was PERIOD=10, is not set"):
+        runs.earlier(results / "old", wanted)
+    earlier(results, "own-times", None, WANTED | {"PERIOD": "0", "GROUP": "1"}, age=1)
+    assert runs.name_for(None, "", wanted, NOW) == "own-times"
+    assert runs.earlier(results / "own-times", wanted) is None
+
+
 def test_a_finished_run_with_other_cuts_is_measured_again_by_make_metrics(results: Path) -> None:
     earlier(results, "old", "ok", WANTED, age=1)
     with pytest.raises(WrongUse, match=r"WARMUP_CUT was not set, is 5%;.*make metrics TRACE=results/RUN/jobs.csv WARMUP_CUT=5%"):
