@@ -91,7 +91,7 @@ def two_runs_at_once(lane: Lane) -> None:
         ended = list(pool.map(lambda command, label: lane.ended(command, label=label), commands, labels))
     done = [run for run, end in zip(runs, ended, strict=True) if end.word in DONE]
     if not done:
-        raise Wrong("neither of the two ended with `ok:` or `inconclusive:`")
+        raise Wrong(f"neither of the two ended with `ok:` or `inconclusive:`, but with {' and '.join(end.line for end in ended)}")
     for end in ended:
         if end.word not in DONE:
             expect(end, ("wrong use", "failed"), r"goes on|another|in use|busy|lock")

@@ -6,6 +6,7 @@ A killed controller may come back with a state that is some seconds old. The rul
   if they had not ended by themselves before.
 * Jobs that it remembers as waiting may have started, or even ended, and would be played a second time beside their orphan. So no
   job may start until the nodes have registered, and jobs that have ended by then are cancelled.
+* It has forgotten cancellations of that time: such jobs wait or run as before, and are cancelled again.
 * It gives out ids a second time. A node that has seen an id refuses it and is drained. So ids up to the highest one are used up by
   held jobs, which are cancelled when the nodes have registered.
 """
@@ -15,8 +16,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 from ..jobs import arrays
 from ..jobs.kinds import JobKind
@@ -53,11 +54,13 @@ class Comparison:
     """Active jobs that had ended before the manager forgot it, (index, id): to be cancelled, or they would be played twice."""
     unrecorded: list[int]
     """Ended, but without a line in the completion log: the queue has them as ended, or only their own record has their end."""
+    revived: list[tuple[int, int]] = field(default_factory=list)
+    """Active jobs whose cancellation the manager has accepted and forgotten, (index, id): to be cancelled again."""
 
     @property
     def clean(self) -> bool:
         """Whether there is nothing to correct."""
-        return not (self.missing or self.unjournalled or self.surplus or self.stale)
+        return not (self.missing or self.unjournalled or self.surplus or self.stale or self.revived)
 
 
 def compare(
@@ -67,12 +70,14 @@ def compare(
     queue: Sequence[QueuedJob],
     ended_after: Iterable[CompletedJob],
     played: Mapping[int, float],
+    cancelled: Set[int] = frozenset(),
 ) -> Comparison:
     """Compare the journal with the resource manager, by the jobs' names.
 
     `journalled`: the id of each submitted job, by index. `indices`: the index of each job of the plan, by name. The completion log
     is read before and after the queue: a job of `ended_before` that is active in the queue had ended and runs again; `ended_after`
     has all jobs that have left the queue. `played`: the virtual second at which a job's program recorded its end, by index.
+    `cancelled`: indices of the jobs whose cancellation the manager has accepted since their last submission.
     """
     over = {indices[job.name] for job in ended_before if job.name in indices and job.ended_for_good}
     known: dict[int, int] = {indices[job.name]: job.job_id for job in ended_after if job.name in indices}
@@ -91,6 +96,7 @@ def compare(
 
     stale: list[tuple[int, int]] = []
     surplus: list[tuple[int, int]] = []
+    revived: list[tuple[int, int]] = []
     unjournalled: dict[int, int] = {}
     for index, copies in sorted(active.items()):
         done = [job for job in copies if index in over or _began_after(job, played.get(index))]
@@ -99,6 +105,7 @@ def compare(
         if alive:
             keep = journalled[index] if journalled.get(index) in alive else alive[0]
             surplus += [(index, job_id) for job_id in alive if job_id != keep]
+            revived += [(index, keep)] if index in cancelled else []
             known[index] = keep
     for index, job_id in sorted(known.items()):
         moved = index in active and job_id != journalled.get(index) and (index, job_id) not in stale
@@ -107,7 +114,7 @@ def compare(
     unknown = [index for index in sorted(journalled) if index not in known]
     missing = [index for index in unknown if index not in played]
     unrecorded = sorted({*(index for index in unknown if index in played), *(ended_in_queue - recorded - active_indices)})
-    return Comparison(missing, unjournalled, surplus, stale, unrecorded)
+    return Comparison(missing, unjournalled, surplus, stale, unrecorded, revived)
 
 
 def _began_after(job: QueuedJob, played_at: float | None) -> bool:
@@ -185,6 +192,10 @@ class Recovery:
             # Before they are cancelled: a replay that is killed meanwhile knows whose ends these are.
             self._all.journal.append("removing", real=time.time(), surplus=comparison.surplus, stale=comparison.stale)
             self._all.retry_until_answered(lambda: self._all.manager.cancel(removed))
+        revived = [job_id for _, job_id in comparison.revived]
+        if revived:
+            log.warning("cancelling again %d jobs whose cancellation was forgotten", len(revived))
+            self._all.retry_until_answered(lambda: self._all.manager.cancel(revived))
         missing = comparison.missing if settled else []
         if settled and self._unsettled_since is not None:
             self._all.retry_until_answered(lambda: self._all.manager.cancel_named(self._all.placeholder))
@@ -307,6 +318,7 @@ class Recovery:
             queue,
             submitter.read_completed(),
             self.played.read(),
+            submitter.history.cancelled,
         )
 
     def _adopt(self, unjournalled: Mapping[int, int]) -> None:

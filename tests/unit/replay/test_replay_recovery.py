@@ -93,6 +93,17 @@ def test_new_runs_of_jobs_that_had_ended(
     assert (found.missing, found.unjournalled, found.surplus) == ([], {}, [])
 
 
+@pytest.mark.parametrize("state", [JobState.PENDING, JobState.RUNNING])
+def test_a_forgotten_cancellation(state: JobState) -> None:
+    """A killed controller has the job as before. One that is being cancelled, or has ended, is left alone."""
+    found = compare({0: 10, 1: 11}, NAMES, [], [queued(0, 10, state, 5), queued(1, 11, state, 5)], [], {}, {0})
+    assert (found.revived, found.surplus, found.stale) == ([(0, 10)], [], []) and not found.clean
+    assert compare({0: 10}, NAMES, [], [queued(0, 10, JobState.COMPLETING, 5)], [], {}, {0}) == NOTHING
+    assert compare({0: 10}, NAMES, [], [], [ended(0, 10, "CANCELLED")], {}, {0}) == NOTHING
+    # A copy of another id is the job now: the cancellation was of its name.
+    assert compare({0: 10}, NAMES, [], [queued(0, 14, state, 5)], [], {}, {0}).revived == [(0, 14)]
+
+
 @given(
     st.sets(st.integers(0, 5)),
     st.sets(st.integers(0, 5)),

@@ -203,7 +203,7 @@ def test_the_interval_over_independent_jobs_is_that_of_their_mean(jobs: int) -> 
 
 @pytest.mark.parametrize(
     ("configuration", "seconds"),
-    [("SchedulerParameters     = batch_sched_delay=0,bf_continue\n", 0), ("SchedulerParameters=bf_continue\n", 3), ("", 3)],
+    [("SchedulerParameters     = batch_sched_delay=0,bf_continue\n", 1), ("SchedulerParameters=bf_continue\n", 4), ("", 4)],
 )
 def test_the_delay_of_batch_jobs_is_read_from_slurms_configuration(configuration: str, seconds: float) -> None:
     assert batch_delay(configuration) == seconds

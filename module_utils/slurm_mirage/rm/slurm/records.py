@@ -69,6 +69,8 @@ NAMES = Names(
     return_nodes="`scontrol update NodeName=NAMES State=RESUME`; `sinfo -R` has the names",
     cycle_pause="bf_yield_interval",
 )
+LOOP = 1.0
+"""Virtual seconds between two passes of slurmctld's loop, which starts the batch jobs that have become able to start."""
 LIMIT_CHECK = 60.0
 """Virtual seconds that Slurm may need to kill a job at its limit: limits are checked every 30 s, and a job that does not end by
 itself is killed after KillWait, 30 s."""
@@ -378,9 +380,10 @@ def backfill_hold(configuration: str) -> float:
 
 
 def batch_delay(configuration: str) -> float:
-    """Seconds for which the start of a batch job may be put off (batch_sched_delay; Slurm's default is 3)."""
+    """Seconds for which the start of a batch job may be put off: batch_sched_delay (Slurm's default is 3), and until slurmctld's
+    loop, which makes a pass each second, comes to it (_slurmctld_background in Slurm's controller.c)."""
     delay = _parameter(configuration, "batch_sched_delay")
-    return 3.0 if delay is None else delay
+    return (3.0 if delay is None else delay) + LOOP
 
 
 # ---- sdiag ----
