@@ -343,21 +343,6 @@ def test_the_controller_is_killed_while_the_jobs_end(make: Any, instance: Path) 
     run.check_each_job_was_played_once(controller_killed=True)
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_the_controller_is_killed_after_a_cancellation(make: Any, instance: Path, waits: bool) -> None:
-    """The cancellation of a job that its saved state has, waiting or running, is not in that state."""
-    cancelled = {"processors": 64 if waits else 1, "cancel_after": 8.0}
-    run = make(20, 0.05, 15.0, rows={119: cancelled})
-    process = run.start()
-    deadline = time.monotonic() + PATIENCE
-    while not any(event["event"] == "cancelled" for event in run.events()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    kill_controller(instance)
-    assert process.wait(PATIENCE) == 0
-    run.check_each_job_was_played_once(controller_killed=True)
-
-
 def test_a_rejected_submission_ends_the_run_with_one_line(make: Any) -> None:
     run = make(3, 0.0, 1.0, row={"partition": "nosuch"})
     process = run.start()

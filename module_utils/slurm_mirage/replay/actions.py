@@ -77,9 +77,8 @@ class Action(Protocol):
         ...
 
     def carry_out(self, cluster: Cluster, ended: Set[int]) -> list[Event]:
-        """Do it; the events to journal, none if there is nothing to do. `ended`: indices of the jobs that have ended.
-
-        Raises Failed or Stopped.
+        """Do it; the events to journal, none if there is nothing to do. `ended`: indices of the jobs that have ended
+        for good: the manager never runs them again by itself. Raises Failed or Stopped.
         """
         ...
 
@@ -113,7 +112,7 @@ class Submit:
 
 @dataclass(frozen=True)
 class Cancel:
-    """Cancels a job some time after its submission, unless it has ended."""
+    """Cancels a job some time after its submission, unless it has ended for good."""
 
     row: PlanRow
     event: ClassVar[str] = "cancelled"

@@ -215,6 +215,9 @@ class Monitor(threading.Thread):
         self.controller: Controller | None = None
         self.ended: frozenset[int] = frozenset()
         """Indices of jobs that have ended, as of `looked_at`."""
+        self.ended_for_good: frozenset[int] = frozenset()
+        """Those of them that the manager never runs again by itself."""
+        self._for_good: set[int] = set()
         self.looked_at = 0.0
         """Real instant at which the last complete round of queries began."""
         self.unaccounted: frozenset[int] = frozenset()
@@ -280,6 +283,7 @@ class Monitor(threading.Thread):
         self.highest_number = max([self.highest_number, *(job.number for job in active)])
         queued = {self._indices[job.name] for job in active}
         self.ended = frozenset(self._seen.keys() - queued)
+        self.ended_for_good = frozenset(self._for_good - queued)
         self._note_gone(known - self._seen.keys() - queued, now)
         self.looked_at = now
         self._count(active)
@@ -295,7 +299,9 @@ class Monitor(threading.Thread):
         for job in self._completions.read():
             if job.name in self._indices and not job.is_part:
                 self._lines += 1
-                self._seen[self._indices[job.name]] = job.state
+                index = self._indices[job.name]
+                self._seen[index] = job.state
+                (self._for_good.add if job.ended_for_good else self._for_good.discard)(index)
                 self._runs[job.job_id] += 1
 
     def _note_gone(self, gone: Set[int], now: float) -> None:

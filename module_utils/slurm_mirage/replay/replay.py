@@ -249,7 +249,7 @@ class Replay:
             now = time.time()
             if action is not None and instant <= now:
                 timeline.take(action)
-                submitter.carry_out(action, monitor.ended)
+                submitter.carry_out(action, monitor.ended_for_good)
             elif self._all_ended(monitor) and recovery.compare():
                 return
             else:

@@ -99,7 +99,7 @@ class Submitter:
     # ---- actions ----
 
     def carry_out(self, action: Action, ended: Set[int]) -> None:
-        """Carry out an action and journal it. `ended`: indices of the jobs that have ended. Raises Failed or Stopped."""
+        """Carry out an action and journal it. `ended`: indices of the jobs that have ended for good. Raises Failed or Stopped."""
         self.note(action.carry_out(self, ended))
 
     def note(self, events: Sequence[Event]) -> None:

@@ -280,6 +280,26 @@ def test_jobs_that_a_restarted_controller_forgot_are_submitted_again(
     assert sum(names.values()) == 8 + result["resubmitted"] + run.manager.placeholders
 
 
+def test_a_cancellation_that_a_restarted_controller_forgot_is_repeated(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.write(3, due=0.0)
+    run.plan[2] = replace(run.plan[2], runtime=60.0, cancel_after=0.3)
+    run.rewrite()
+    manager, cancel = run.manager, run.manager.cancel_named
+    manager.lines_lost.add("r.102")
+
+    def cancel_and_forget(name: str) -> None:
+        cancel(name)
+        if "r.102" in manager.lines_lost and name == "r.102":
+            manager.lines_lost.remove("r.102")
+            [job] = manager.named("r.102")
+            job.state, job.end = "plays", None
+            manager.restart(forget=0)
+
+    monkeypatch.setattr(manager, "cancel_named", cancel_and_forget)
+    result = expect_end(run)
+    assert result["states"] == {"COMPLETED": 2, "CANCELLED": 1} and len(result["restarts"]) == 1
+
+
 def test_ids_that_come_again_are_used_up(run: Run) -> None:
     run.write(6)
     run.manager.after[4] = lambda: run.manager.restart(forget=2)
