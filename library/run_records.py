@@ -99,7 +99,7 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False)
     try:
-        # The archive is fetched and removed: it is no state of the host.
+        # The archive is fetched and removed, so it is not part of the host's state.
         module.exit_json(changed=False, **pack(module.params))
     except WrongUse as error:
         module.fail_json(msg=error.module_message())

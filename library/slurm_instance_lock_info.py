@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: says what goes on in an instance."""
+"""Ansible module: returns which work goes on in an instance."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: tells what has to be done to a cluster on one host before a run, and records a build."""
+"""Ansible module: returns what has to be done to a cluster on one host before a run, and records a build."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ class Study:
     smoke_takes: str
     full_takes: str
     with_openpbs: Mapping[str, str] = field(default_factory=dict)
-    """Knobs of both sizes where OPENPBS_SOURCE is given, and"""
+    """Knobs of both sizes if OPENPBS_SOURCE is given."""
     smoke_with_openpbs: Mapping[str, str] = field(default_factory=dict)
-    """those of the small size; and how long both take then."""
+    """Knobs of the small size if OPENPBS_SOURCE is given, and how long both sizes then take."""
     with_openpbs_takes: tuple[str, str] = ("", "")
 
 
@@ -70,7 +70,7 @@ STUDIES = {
 
 
 def study_scms(knobs: Knobs, screen: Screen) -> Ending:
-    """FIFO against backfill by waiting indices, under Slurm, and under OpenPBS where its archive is given."""
+    """Compare FIFO with backfill by waiting indices, under Slurm, and under OpenPBS if its archive is given."""
     if knobs.scheduler.openpbs_source is None and OPENPBS not in knobs.scheduler.managers:
         told = "Slurm's FIFO and backfill only, and nothing in the place of the source's Torque"
         screen.say(f"OPENPBS_SOURCE is not given: {told}")
@@ -93,7 +93,7 @@ def _write_scms(folder: Path) -> None:
 
 
 def study_suspend(knobs: Knobs, screen: Screen) -> Ending:
-    """Suspension of jobs against none."""
+    """Compare suspension of jobs with no suspension."""
     return study("study-suspend", knobs, screen)
 
 

@@ -1,6 +1,6 @@
 """The page of study-scms: waiting indices and figures 1 and 2 of Golovinsky, Moskovsky and Malenko (2011) beside those of the runs.
 
-OpenPBS takes the place of Torque, of which it is the living relative.
+OpenPBS takes the place of Torque; both come from the same PBS.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ARMS = {
     ("slurm", "backfill"): (SLURM_BACKFILL, SLURM_BACKFILL),
     ("slurm", "fifo"): (SLURM_FIFO, SLURM_FIFO),
 }
-"""By resource manager and configuration: what it is called here, and the column of the source that it stands beside."""
+"""Name on the page and column of the source, by resource manager and configuration."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _shown(metric: str, value: float | None) -> str:
 def _with_error(metric: str, arm: Arm) -> str:
     value, error = arm.mean(metric), arm.error(metric)
     if error and metric != IMMEDIATE:
-        error = max(error, 0.01)  # the last digit that is shown: no error is shown as none
+        error = max(error, 0.01)  # the last digit that is shown, so that a small error is not shown as 0
     return _shown(metric, value) + ("" if value is None or error is None else f" ± {_shown(metric, error)}")
 
 
@@ -257,7 +257,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _sentences(arms: Sequence[Arm]) -> Iterable[str]:
-    """What the evidence says of the order of starts, and which rules of the managers it follows from."""
+    """Sentences on the measured order of starts, and on the rules of the managers that explain it."""
     for arm in arms:
         shares = [one for run in arm.runs if (one := _out_of_order(run)) is not None]
         if not shares:

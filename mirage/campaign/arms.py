@@ -21,7 +21,8 @@ DEFAULTS = {SLURM: BY_NAME["CONFIG"].default, OPENPBS: OPENPBS_CONFIG}
 
 
 def names_of(knobs: Knobs) -> list[str]:
-    """Names of the configurations: CONFIGS, without it the default one of each resource manager of several, else CONFIG."""
+    """Names of the configurations: CONFIGS; without it the default one of each resource manager if RM names several, otherwise
+    CONFIG."""
     managers, configs = knobs.scheduler.managers, knobs.campaign.configs
     if not configs and len(managers) > 1:
         return [DEFAULTS[manager] for manager in managers]

@@ -1,4 +1,4 @@
-"""A comparison: its runs under several configurations, several times each, and the order in which they are played.
+"""A comparison: its runs under several configurations, several times each, and the order in which they are run.
 
 results/RUN holds a run folder CONFIG-REPLICA for each run, and comparison.json, which is computed only from these folders.
 """
@@ -53,7 +53,7 @@ def _estimate(prepared: Prepared) -> float | None:
 
 def _replicas(run: str | None, prepared: Prepared, configurations: int) -> int:
     """Replicas of each configuration if REPLICAS is not given: those of the campaign if it has begun; otherwise as many as take an
-    hour, at least one and at most `REPLICAS`, which it is also while the speed is not known. run: RUN
+    hour, at least one and at most `REPLICAS`; `REPLICAS` while the speed is not known. run: RUN
     """
     begun = RunFolder(runs.RESULTS / run).experiment if run else {}
     if "REPLICAS" in begun.get("inputs", {}):
@@ -70,12 +70,12 @@ class Campaign:
     inventory: Path
     source: Source
     arms: Arms
-    # By label.
+    # Prepared runs and their inputs, by label of the configuration.
     prepared: dict[str, Prepared]
     inputs: dict[str, str]
     folder: Path
     parts: list[Part]
-    # Of each configuration.
+    # Number of replicas of each configuration.
     replicas: int
     # Whether REPLICAS was not given.
     is_default: bool = False
@@ -84,7 +84,7 @@ class Campaign:
     def of(cls, knobs: Knobs, speed: Speed | None = None, arms: Arms | None = None) -> Campaign:
         """Check the knobs and prepare the workload.
 
-        speed: as it is played (clock_choice.py), by default SPEED. arms: by default the configurations of CONFIGS.
+        speed: that of the runs (clock_choice.py), by default SPEED. arms: by default the configurations of CONFIGS.
         Raises WrongUse.
         """
         names = names_of(knobs)
@@ -138,12 +138,12 @@ class Campaign:
         return parts
 
     def played(self) -> list[Part]:
-        """The runs in the order in which they are played: that of experiment.json if the campaign has begun; otherwise each replica
+        """The runs in their order: that of experiment.json if the campaign has begun; otherwise each replica
         of all configurations in a random order, so that neither changes of the host nor the run before affect one configuration
         only.
         """
         if begun := RunFolder(self.folder).experiment:
-            # An earlier release played them in the order of CONFIGS.
+            # An earlier release ran them in the order of CONFIGS.
             names = begun.get("order", [part.folder.name for part in self.parts])
             return sorted(self.parts, key=lambda part: names.index(part.folder.name))
         seed = self.knobs.workload.seed
@@ -206,7 +206,7 @@ class Campaign:
         }
 
     def _left(self) -> list[Part]:
-        """The runs that are not finished, in the order in which they are played."""
+        """The runs that are not finished, in their order."""
         return [part for part in self.played() if part.ending() is None]
 
     def _announce(self, screen: Screen) -> None:

@@ -26,7 +26,7 @@ from slurm_mirage.base.files import write_json
 MARGIN = 5.0  # per cent
 LINES = 35
 """Most lines of the end of a comparison of two configurations with the path of its page and an ending of two lines."""
-_BESIDE = 17  # of them beside the metrics of the table and the sentences after the answer, which may take two lines
+_BESIDE = 17  # of these, lines beside the metrics of the table and the sentences after the answer, which may take two lines
 _BESIDE_EACH_OTHER = 4  # configurations whose differences have columns in one table
 _SMALL = 0.01  # per cent: less is shown as 0
 _LONG = 1000  # per cent: more says only that hardly anything is known

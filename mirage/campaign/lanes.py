@@ -1,4 +1,4 @@
-"""The instances on which the runs of a campaign go on side by side: their locks, the threads that play on them, their removal.
+"""The instances on which the runs of a campaign go on side by side: their locks, the threads that run them, their removal.
 
 They are instances of one host, CLUSTER, CLUSTER-2 and so on, or the instance CLUSTER on each host of the inventory's `run_hosts`.
 """
@@ -40,7 +40,7 @@ Run = TypeVar("Run")
 
 @dataclass(frozen=True)
 class RunsLeft(Generic[Run]):
-    """The runs that are left of a campaign, and how they are played.
+    """The runs that are left of a campaign, and how they are executed.
 
     knobs, inventory: as given. speed: SPEED as chosen. folder: in results/, with its experiment.json. use: the use of CLUSTER, on
     the first of `run_hosts` if there are any.
@@ -55,7 +55,7 @@ class RunsLeft(Generic[Run]):
     on_head: Collection[str]
     left: Sequence[Run]
     play: Callable[[Run, Lane], bool]
-    """Plays a run and returns whether further runs may begin."""
+    """Executes a run and returns whether further runs may begin."""
     which: Callable[[Run], str]
     """The title of a run on the screen."""
     name: Callable[[Run], str]
@@ -77,7 +77,7 @@ class RunsLeft(Generic[Run]):
         return runs_at_once(self.knobs, self.speed, len(self.left))
 
     def run(self, used: Collection[str], screen: Screen) -> bool:
-        """Play all runs that are left, and remove the instances beside CLUSTER; returns whether all were played.
+        """Execute all runs that are left, and remove the instances beside CLUSTER; returns whether all were executed.
 
         If a run fails, no further run begins, those that go on are waited for, and all instances stay.
         used: instances, or hosts of `run_hosts`, on which runs of the campaign have begun before
@@ -95,7 +95,7 @@ class RunsLeft(Generic[Run]):
             measures = (
                 self.speed not in (EVENT, Decimal(1)) and not hosts and not launch_costs.is_known(self.folder, self.manager())
             )
-            # On the event clock the host decides about no run: an instance keeps its configuration from run to run.
+            # On the event clock the host does not affect results: an instance keeps its configuration from run to run.
             arm = self.arm if self.speed == EVENT and not hosts else None
             queue = RunQueue(self.left, lambda run: homes[self.name(run)], names, count > 1 and measures, arm)
             is_complete = lanes.play(self, queue) if count == 1 else lanes.play_side_by_side(self, queue, count)
@@ -112,10 +112,11 @@ class RunsLeft(Generic[Run]):
 
 
 class Lanes:
-    """The instances on which a campaign plays its runs. As a context it holds their locks, except CLUSTER's, which `use` holds."""
+    """The instances on which the runs of a campaign go on. As a context it holds their locks, except CLUSTER's, which `use`
+    holds."""
 
     def __init__(self, cluster: ClusterKnobs, order: str, own: Collection[str], use: InstanceUse, screen: Screen) -> None:
-        """order, own: as of InstanceUse."""
+        """order, own: as for InstanceUse."""
         self._cluster, self._order, self._own, self._screen = cluster, order, own, screen
         self._hosts = run_hosts(cluster)
         self._first = self._hosts[0] if self._hosts else cluster.name
@@ -143,7 +144,7 @@ class Lanes:
         return replace(self._cluster, name=name, port=self._cluster.port if name == self._first else None)
 
     def play(self, campaign: RunsLeft[Run], queue: RunQueue[Run]) -> bool:
-        """Play the runs of the queue one after another; returns whether all were played."""
+        """Execute the runs of the queue one after another; returns whether all were executed."""
         while (taken := queue.take()) is not None:
             run, name = taken
             if not campaign.play(run, self._lane(name, RunScreen(self._screen, campaign.which(run)))):
@@ -152,7 +153,7 @@ class Lanes:
         return True
 
     def play_side_by_side(self, campaign: RunsLeft[Run], queue: RunQueue[Run], count: int) -> bool:
-        """Play the runs of the queue, `count` at once; returns whether all were played. See `RunsLeft.run`.
+        """Execute the runs of the queue, `count` at once; returns whether all were executed. See `RunsLeft.run`.
 
         After an unexpected exception no further run begins either; it is raised when the others have ended.
         """
@@ -221,7 +222,7 @@ class Lanes:
 def remove(
     name: str, inventory: Path, screen: Screen, log: Path, interrupted: threading.Event | None = None, host: str = ""
 ) -> int:
-    """Stop and remove the instance `name`; returns the number of changes. host: as of `run_playbook`, and raises as it does."""
+    """Stop and remove the instance `name`; returns the number of changes. host, errors: as for `run_playbook`."""
     watcher = run_playbook(
         "teardown", {"mirage_cluster": name}, inventory, screen, log, shows_tasks=False, interrupted=interrupted, host=host
     )

@@ -72,7 +72,7 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
         for one in members:
             yield from _of_run(folder / one.folder, version)
         stored = read_json(folder / COMPARISON_FILE, COMPARISON_JSON)
-        margin = stored["method"].get("margin", 0.0)  # an earlier release judged by none
+        margin = stored["method"].get("margin", 0.0)  # an earlier release had no margin
         found = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]), margin)))
         yield folder / COMPARISON_FILE, list(_differences(stored, found))
     elif (folder / SWEEP_FILE).is_file():
@@ -98,7 +98,7 @@ def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[P
     inputs = run.experiment.get("inputs", {})
     cuts = inputs.get("WARMUP_CUT", "0"), inputs.get("COOLDOWN_CUT", "0")
     found = results(run, settings["processors"], settings["nodes"], settings["tau"], thresholds, cuts)
-    # Another version may say the same reasons in other words; how many there are is compared.
+    # Another version may word the same reasons differently; only their numbers are compared.
     stored, computed_now = metrics, found.metrics
     if _is_of_another_version(folder, version):
         stored, computed_now = _without_reasons(stored), _without_reasons(computed_now)

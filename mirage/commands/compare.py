@@ -31,7 +31,8 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
 
 
 def _of_fillers(knobs: Knobs) -> tuple[Knobs, Arms | None]:
-    """The knobs of the campaign, and what is compared where FILLER has several values: these, with one configuration. Else None."""
+    """The knobs of the campaign, and the arms if FILLER has several values: these values, with one configuration. Otherwise
+    None."""
     values = knobs.fillers.variants
     if len(values) == 1:
         return knobs, None

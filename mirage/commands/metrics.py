@@ -78,7 +78,8 @@ def metrics(knobs: Knobs, screen: Screen) -> Ending:
 
 
 def _of_run(knobs: Knobs, run: str, screen: Screen) -> Ending:
-    """Print all metrics of the finished run or comparison RUN. Raises WrongUse if it is no such, or another knob is given too."""
+    """Print all metrics of the finished run or comparison RUN. Raises WrongUse for any other folder, and if another knob is given
+    too."""
     if trace := knobs.workload.trace:
         raise WrongUse("is a log, and RUN a run; give one of them", parameter="trace", value=trace)
     for name in (knob.name for knob in BY_NAME.values() if "metrics" in knob.targets and knob.name != "RUN"):

@@ -14,10 +14,11 @@ from slurm_mirage.clock.clock_rules import EVENT
 
 
 def chosen(knobs: Knobs, screen: Screen) -> Speed:
-    """SPEED as it is played: a number, EVENT, or AUTO for a number that a calibration has yet to find.
+    """The SPEED of the run: a number, EVENT, or AUTO for a number that a calibration is still to choose.
 
-    Of SPEED=auto a line on the screen says which, and why, and of the event clock where it is slow. Raises WrongUse for the event
-    clock on several hosts or with OpenPBS, for CHARGE on a constant one, and for SAVES=memory in real time or with OpenPBS.
+    For SPEED=auto a line on the screen says which one it is, and why; for the event clock, where it is slow. Raises WrongUse for
+    the event clock on several hosts or with OpenPBS, for CHARGE on a constant one, and for SAVES=memory in real time or with
+    OpenPBS.
     """
     speed, charges = knobs.clock.speed, knobs.clock.charge == "yes"
     openpbs, is_constant = OPENPBS in knobs.scheduler.managers, isinstance(speed, Decimal)
@@ -43,7 +44,7 @@ def chosen(knobs: Knobs, screen: Screen) -> Speed:
 
 
 def of_a_cluster(knobs: Knobs, screen: Screen) -> Speed:
-    """SPEED of a cluster without a run: as `chosen`, but in real time where there is nothing to choose a constant speed for.
+    """SPEED of a cluster without a run: as `chosen`, but real time instead of a constant speed, which only a run can need.
 
     On the event clock a cluster without a run is as fast as real time, and a run on it restarts no daemon.
     """

@@ -13,7 +13,7 @@ from mirage.knobs.knobs import Knobs
 def cluster_variables(knobs: Knobs, shrink: Decimal = Decimal(100)) -> dict[str, Any]:
     """Variables of the cluster.
 
-    knobs: with the clock that was chosen as SPEED. shrink: of the run that follows, in per cent
+    knobs: with the clock that was chosen as SPEED. shrink: SHRINK of the run that follows, in per cent
     """
     variables = knobs.role_variables()
     for kind in KINDS:

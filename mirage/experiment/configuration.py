@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mirage.workloads.requests import Offer
 
 KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
-# Of a configuration of OpenPBS, in which `rm` is openpbs: settings of sched_config, attributes of the server, queues.
+# Keys of a configuration of OpenPBS, in which `rm` is openpbs: settings of sched_config, attributes of the server, queues.
 OPENPBS_KEYS = ("rm", "settings", "server", "partitions", "routing")
 # Slurm's defaults of these SchedulerParameters (bf_max_job_test is 500 since 23.02).
 BF_INTERVAL, BF_MAX_JOB_TEST = 30, 100

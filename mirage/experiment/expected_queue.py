@@ -1,8 +1,9 @@
-"""A quick simulation of the queue of a run, for the estimate of its length: when it ends, and how much backfilling it asks for.
+"""A quick simulation of the queue of a run, for the estimate of its length: when it ends, and how many jobs its backfill cycles
+examine.
 
-It is no schedule to compare with: jobs are spread over processors, not nodes, and a backfill scheduler starts each waiting job that
-fits among the first LOOKED_AT, without reservations. `mirage.simulation` has schedules; loading its compiled functions takes
-seconds, which an estimate may not.
+Its schedule is not meant for comparisons: jobs are spread over processors, not nodes, and a backfill scheduler starts each waiting
+job that fits among the first LOOKED_AT, without reservations. `mirage.simulation` has schedules; loading its compiled functions
+takes seconds, too long for an estimate.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def expected_queue(
 
 
 def _fitting(waiting: deque[int], widths: Sequence[int], free: int, backfills: bool) -> list[int]:
-    """Take the jobs from the queue that start now."""
+    """Remove the jobs that start now from the queue, and return them."""
     started = []
     while waiting and widths[waiting[0]] <= free:
         started.append(waiting.popleft())

@@ -45,7 +45,7 @@ class InstanceUse:
         screen: Screen,
         host: str = "",
     ) -> None:
-        """order: name of the order in results/; own: names of its runs on the head; folders: those of its runs; host: as of
+        """order: name of the order in results/; own: names of its runs on the head; folders: those of its runs; host: as for
         `run_playbook`.
         """
         self.interrupted: threading.Event | None = None
@@ -77,7 +77,7 @@ class InstanceUse:
                 run_playbook("release", variables, self._inventory, self._screen, log, shows_tasks=False, host=self._host)
 
     def play(self, playbook: str, variables: Mapping[str, Any], inventory: Path, screen: Screen, log: Path) -> None:
-        """Run the playbook of one run of the order, which takes or renews the lock. Raises as `run_playbook`."""
+        """Run the playbook of one run of the order, which takes or renews the lock. Raises what `run_playbook` raises."""
 
         def once() -> None:
             before, self._inventory = self._inventory, inventory

@@ -39,11 +39,11 @@ class Lane:
         return {"instance": self.cluster.name, **({"run_host": self.host} if self.host else {})}
 
     def play(self, playbook: str, variables: Mapping[str, Any], inventory: Path, log: Path) -> None:
-        """Run the playbook of a run on this instance. Raises as `run_playbook`."""
+        """Run the playbook of a run on this instance. Raises what `run_playbook` raises."""
         self.use.play(playbook, {**variables, **self._own_variables(variables)}, inventory, self.screen, log)
 
     def clear_for(self, manager: str, inventory: Path, log: Path) -> None:
-        """Remove the instance if it has another resource manager. Raises as `run_playbook`.
+        """Remove the instance if it has another resource manager. Raises what `run_playbook` raises.
 
         On other machines the role `instance` refuses an instance of another one.
         """

@@ -1,4 +1,5 @@
-"""The launch cost of a campaign: its first run measures it, and its other runs take it, so that all differ in nothing else.
+"""The launch cost of a campaign: its first run measures it, and its other runs use the same value, so that it does not differ
+between runs.
 
 It is kept in experiment.json of the campaign as `launch_cost`, a record of `LaunchCost`. A campaign of several resource managers
 has one for each: `launch_cost`, and `launch_cost_NAME` for other managers than Slurm. A campaign on `run_hosts` has one for each

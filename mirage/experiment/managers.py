@@ -1,4 +1,4 @@
-"""Which resource managers a command has (RM), and checks of the knobs that they cannot have."""
+"""Which resource managers a command has (RM), and checks that they support the other knobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slurm_mirage.rm.openpbs.addresses import MOST_NODES
 
 
 def check(knobs: Knobs, *, several: bool = False) -> None:
-    """Check that the resource managers can have what the other knobs ask for. Raises WrongUse.
+    """Check that the resource managers support what the other knobs ask for. Raises WrongUse.
 
     several: whether the command compares resource managers
     """

@@ -43,7 +43,7 @@ SLURM_ENVIRONMENT = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_")
 WRONG_USE = "wrong use:"
 # Seconds between two polls of the replay by Ansible, if this program polls the replay itself.
 LOOK = 60
-# Seconds for which the end of killed processes is waited for.
+# Seconds to wait for the end of killed processes.
 _ENDS_WITHIN = 5.0
 # A play with fewer tasks has no line of its own in a pipe or file.
 FEWEST_TASKS = 2

@@ -74,8 +74,8 @@ def selection_of_any(knobs: WorkloadKnobs) -> Selection:
 
 
 def source(knobs: WorkloadKnobs, machine: Machine) -> Source:
-    """Read TRACE, or generate a workload with MODEL or, without MODEL, the default workload. Raises WrongUse for a file that is
-    no log."""
+    """Read TRACE, or generate a workload with MODEL or, without MODEL, the default workload. Raises WrongUse for a file that is not
+    a log."""
     if knobs.trace and knobs.load is not None:
         raise WrongUse(LOAD_OF_A_LOG, parameter="load")
     if not knobs.trace and knobs.model:
@@ -240,7 +240,7 @@ class Prepared:
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
-        """The jobs of workload.csv: those of the workload, with all kinds of requests that this run does not play."""
+        """The jobs of workload.csv: those of the workload, with all kinds of requests that this run does not emulate."""
         chosen = self.workload.jobs
         if "array_limit" in chosen.columns:
             limited = [row.id for row in self.plan("") if row.at_once is not None]

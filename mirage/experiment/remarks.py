@@ -120,7 +120,7 @@ def never_started(chosen: Workload) -> list[str]:
 
 
 def requests_not_played(run: Prepared) -> list[str]:
-    """Remark on what the jobs of a log ask for and do not get."""
+    """Remark on requests of a log's jobs that are not emulated."""
     found = not_played.counts(run.jobs)
     if not found:
         return []
@@ -141,7 +141,8 @@ def _extensions(run: Prepared) -> str:
 
 
 def _arrays(run: Prepared) -> str:
-    """Remark on job arrays. A task that is like no other of its array is submitted as a single job, as are all where that is so."""
+    """Remark on job arrays. A task that differs from all others of its array is submitted as a single job; so are all tasks of an
+    array in which each one does."""
     notes = run.workload.notes
     rows = [row.array for row in run.plan("") if row.array is not None]
     words = f"arrays: {notes['array_tasks']} tasks of {notes['arrays']} in the log"
@@ -168,7 +169,7 @@ def _limits(run: Prepared) -> list[str]:
 
 
 def _without_shrinking(run: Prepared) -> str:
-    """The knobs of a run of the log's own times that is as short, and that it is."""
+    """The knobs of a run that is as short without shrinking, and a remark on it."""
     speed, times = run.knobs.clock.speed, 100 / float(run.shrink)
     if speed == EVENT:
         return "SPEED=event with SHRINK=100 is hardly longer"

@@ -20,7 +20,7 @@ from slurm_mirage.base.files import read_json, write_atomically
 
 NAME = "report.html"
 _drawing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pages")
-"""Draws all pictures, one page at a time, whichever of the runs side by side ends first."""
+"""One thread that draws all pictures, one page at a time, in the order in which runs side by side end."""
 
 
 def folder_of(run: str | None) -> Path:

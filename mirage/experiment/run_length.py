@@ -26,10 +26,10 @@ from slurm_mirage.replay.real_left import TIMERS, of_a_job
 EXAMINED_PROCESSOR = 2e-6
 """Real seconds for each waiting job that a backfill cycle looks at and each processor of the machine."""
 STANDING, CONFIGURE, BUILD, NODE_STARTED = 7.0, 14.0, 27.0, 0.012
-"""Real seconds of the command around the replay: on a cluster that stands; what another configuration adds; where a cluster has to
-be built; and what each node adds in the last two cases."""
+"""Real seconds of the command around the replay: on a cluster that is up to date; in addition with another configuration; where a
+cluster has to be built; and in addition for each node in the last two cases."""
 COMPUTED = 0.2
-"""Real seconds for which this program computes, to see how much of a processor it gets."""
+"""Real seconds for which this program computes to measure which share of a processor it gets."""
 RANGE = 2.0
 """Factor between the estimate and both ends of the range."""
 CONSTANT_RANGE = 1.25
@@ -46,7 +46,7 @@ class Length:
     replay: float
     around: float
     factor: float = RANGE
-    """Between the estimate of the replay and both ends of its range."""
+    """Factor between the estimate of the replay and both ends of its range."""
 
     def range(self) -> tuple[float, float]:
         """Least and most real seconds of the whole command on the host as it is now. The most is at most four times the least."""
@@ -80,10 +80,10 @@ def total(lengths: Sequence[Length], at_once: int) -> Length:
 
 @cache
 def slowness() -> float:
-    """How many times longer a program that computes takes because of others on this host that do: 1 at rest. Looked at once.
+    """How many times longer a computation takes because of other programs on this host: 1 at rest. It is measured once.
 
-    A cluster that stands, and programs of low priority, take a processor for short times only, which the number of threads that
-    want one does not tell. Other threads of this program, of which Python runs one at a time, do not count.
+    An idle cluster, and programs of low priority, use a processor only for short times, so the number of runnable threads would not
+    show it. Other threads of this program, of which Python runs one at a time, do not count.
     """
     began, before = time.monotonic(), time.process_time()
     while (passed := time.monotonic() - began) < COMPUTED:

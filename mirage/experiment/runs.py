@@ -102,7 +102,7 @@ def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
 def _inputs_of(run: RunFolder) -> dict[str, str] | None:
     """The inputs of a run, if they are there.
 
-    PERIOD, a part of SUBMISSION today, stands in its place, and is equal to no text of it.
+    PERIOD of an earlier release, now a part of SUBMISSION, is kept instead of it, and differs from all its texts.
     """
     before: dict[str, str] | None = run.experiment.get("inputs")
     if before is None or before.get("PERIOD", "0") == "0":  # without a period the other knobs of that scheme had no effect

@@ -1,4 +1,4 @@
-"""Reports what of SLURM_CONF was not taken over, how its nodes are called, and which settings did not take effect."""
+"""Reports which parts of SLURM_CONF were not taken over, how its nodes were renamed, and which settings did not take effect."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def bounds(demand: Demand, thresholds: Thresholds, speed: float) -> dict[str, fl
     """Bounds of the verdict for the workload at a speed, in virtual seconds, by the names of `predicted`.
 
     A workload that no run resolves, because hardly any job waits, is given what Slurm's own timers may cause: it is inconclusive at
-    every speed. RESOLVED is no bound then.
+    every speed. RESOLVED is not a bound then.
     """
     resolved = demand.is_resolved(thresholds)
     floor = resolution.START * speed

@@ -21,9 +21,9 @@ from slurm_mirage.instance.standing import RECORD
 
 CODE = ("roles", "library", "module_utils", "playbooks", "inventories/common", "files", "ansible.cfg", "requirements.txt")
 SOURCES = {"", ".c", ".cfg", ".h", ".j2", ".py", ".sh", ".txt", ".yml"}
-"""Suffixes of files of the project that decide about a cluster. Compiled files are not among them."""
+"""Suffixes of the project's files that affect a cluster. Compiled files are not among them."""
 OF_A_RUN = ("experiment_", "mirage_fresh")
-"""How the variables begin that decide about a run and not about its cluster."""
+"""Prefixes of the variables that affect a run but not its cluster."""
 OF_A_CONFIGURATION = "mirage_config"
 
 
@@ -39,7 +39,7 @@ def work_left(variables: Mapping[str, Any], inventory: Path) -> Work:
     """Compare the inputs of a cluster on this machine with the record of its last build. Does not check whether its daemons run.
 
     A cluster on other machines is compared with its inputs task by task, which takes as long as a build. One whose record this user
-    may not read counts as one that stands.
+    may not read counts as up to date.
     variables: those of the cluster
     """
     record = INSTANCES / str(variables.get("mirage_cluster", BY_NAME["CLUSTER"].default)) / RECORD
@@ -88,7 +88,7 @@ def _hosts(inventory: Path) -> dict[str, str] | None:
 
 @cache
 def _code() -> dict[str, str]:
-    """Digest of each file of the project that decides about a cluster."""
+    """Digest of each file of the project that affects a cluster."""
     roots = [ROOT / name for name in CODE]
     files = [path for root in roots for path in (sorted(_files(root)) if root.is_dir() else [root])]
     return {str(path.relative_to(ROOT)): file_digest(path) for path in files if path.suffix in SOURCES and not _is_compiled(path)}

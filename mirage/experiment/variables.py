@@ -15,8 +15,8 @@ from mirage.knobs.parse import Speed
 def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) -> dict[str, Any]:
     """Variables of a run and of its cluster.
 
-    speed: the clock's. At 1, which SPEED=auto may pick, slurmctld saves to the disk whatever SAVES says: the library that could
-    let it go on is that of virtual clocks.
+    speed: the clock's. At 1, which SPEED=auto may choose, slurmctld saves to the disk whatever SAVES says, because SAVES=memory
+    needs the library of the virtual clock.
     run: name of the run on the head. results: folder that its records are written to.
     """
     knobs = prepared.knobs.at_speed(speed)

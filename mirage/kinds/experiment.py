@@ -1,4 +1,4 @@
-"""The kinds of jobs, as an experiment and a cluster know them."""
+"""The kinds of jobs in experiments and clusters: checks, variables and remarks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class KindExperiment(Protocol):
         """Its knob, whether it asks for such jobs, and why only a cluster of Slurm can have them."""
 
     def check(self, knobs: Knobs) -> None:
-        """Check that the cluster of the knobs can have them, if it is to have them. Raises WrongUse with the reason."""
+        """If the knobs ask for such jobs, check that the cluster can have them. Raises WrongUse with the reason."""
 
     def cluster_variables(self, knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
-        """Variables of the playbooks for a cluster with such jobs; none without. shrink: of the run that follows, in per cent"""
+        """Variables of the playbooks for a cluster with such jobs; none without. shrink: SHRINK of the run that follows, in per
+        cent"""
 
     def remarks(self, run: Prepared) -> list[str]:
         """Remarks that are printed before a run, one line each."""
@@ -33,6 +34,6 @@ KINDS: tuple[KindExperiment, ...] = (malleable, filler)
 
 
 def check(knobs: Knobs) -> None:
-    """Check that the cluster of the knobs can have the jobs that it is to have. Raises WrongUse with the reason."""
+    """Check that the cluster can have the jobs that the knobs ask for. Raises WrongUse with the reason."""
     for kind in KINDS:
         kind.check(knobs)

@@ -1,4 +1,4 @@
-"""The kinds of jobs, as the tables of a run know them."""
+"""The kinds of jobs in the tables of a run."""
 
 from __future__ import annotations
 

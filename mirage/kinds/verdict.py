@@ -1,4 +1,4 @@
-"""The kinds of jobs, as the verdict and its tables know them."""
+"""The kinds of jobs in the verdict and its tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class KindVerdict(Protocol):
     KNOBS: tuple[str, ...]
     """Its knobs."""
     UNUSED: str
-    """Value of the first one in a run without such jobs."""
+    """Value of the first of KNOBS in a run without such jobs."""
     MEMBER: str
     """Member of metrics.json about them."""
     METRICS: tuple[Metric, ...]

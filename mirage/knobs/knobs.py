@@ -38,7 +38,7 @@ class NodeKnobs:
     """The emulated nodes."""
 
     count: int
-    """Of all classes, where `classes` is given."""
+    """Nodes of all classes, where `classes` is given."""
     cpus: int | None
     """None where `classes` is given."""
     classes: Machine | None
@@ -78,7 +78,7 @@ class JobKnobs:
     dependencies: str
     overrun: str
     shrinks: tuple[Decimal, ...]
-    """Per cent: one, or those of a sweep."""
+    """Shrink factors in per cent: one, or those of a sweep."""
     groups: SubmissionGroups | None
     """None: jobs are submitted at their own times."""
 
@@ -88,7 +88,7 @@ class MalleableKnobs:
     """Malleable jobs."""
 
     share: Decimal
-    """From 0 to 1."""
+    """Share of the jobs, from 0 to 1."""
     sizes: str
 
     @property
@@ -159,7 +159,7 @@ class CampaignKnobs:
     configs: str
     replicas: int | None
     margin: Decimal
-    """Per cent."""
+    """Margin of equivalence in per cent."""
     at_once: int | str
     """A number, or AUTO."""
     full: str
@@ -231,7 +231,7 @@ class Knobs:
         return replace(self, **{part: replace(getattr(self, part), **own) for part, own in changed.items() if own})
 
     def at_speed(self, speed: Speed) -> Knobs:
-        """The knobs with the speed that is played."""
+        """The knobs with the speed that was chosen for the run."""
         return replace(self, clock=replace(self.clock, speed=speed))
 
     def inputs(self) -> dict[str, str]:

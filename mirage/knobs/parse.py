@@ -24,11 +24,11 @@ CONFIG_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}"
 MAX_SHRINK = 10_000
 # At the largest speed a second of Slurm's time is 10 microseconds, less than the time that any message takes.
 MAX_SPEED = 100_000
-# Per cent of the baseline's mean. Half of it or twice it is no equivalence.
+# Per cent of the baseline's mean. Half of the mean or more is not equivalence.
 MAX_MARGIN = 50
 # Instances side by side: their names have at most two digits more than CLUSTER.
 MAX_AT_ONCE = 64
-# Value of SPEED and AT_ONCE: what is best for the run is chosen.
+# Value of SPEED and AT_ONCE: the program chooses the value.
 AUTO = "auto"
 # Runs of one sweep.
 MAX_SWEEP = 1000

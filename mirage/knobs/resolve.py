@@ -1,6 +1,7 @@
 """Makes `Knobs` for one call of make, from its environment, and from the inventory; and what the user is told of knobs.
 
-The Makefile exports the variables given to make unchanged, and lists their names in MIRAGE_GIVEN, so that a misspelt name is found.
+The Makefile exports the variables given to make unchanged, and lists their names in MIRAGE_GIVEN, so that a misspelt name is
+refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ GIVEN = "MIRAGE_GIVEN"
 # Names that Slurm's own commands read from the environment. They count as knobs only when they are given to make.
 SLURM_VARIABLES = ("SLURM_CONF",)
 RENAMED = dict.fromkeys(("WARMUP", "GROUP", "PERIOD", "DRIFT"), "SUBMISSION")
-"""Knobs of before the first release, with the one that has taken their place."""
+"""Knobs from before the first release, each with the one that replaced it."""
 STUDY, STUDY_TARGET = "STUDY", "study-"
 """Variable of the Makefile that names a study; the target is study-NAME."""
 # Variables of the Makefile that are not knobs of a run.
@@ -93,7 +94,7 @@ def _default_configuration(knobs: Knobs, target: str) -> str:
 
 
 def _refuse_unknown(given: list[str]) -> None:
-    """Raise WrongUse for the first name that is no knob, with the most similar knob."""
+    """Raise WrongUse for the first name that is not a knob, with the most similar knob."""
     known = [*BY_NAME, *MAKE_VARIABLES]
     for name in given:
         if name in RENAMED:

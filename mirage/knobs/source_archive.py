@@ -59,7 +59,7 @@ def named(parameter: str, path: str) -> str:
 def read(path: str, parameter: str, name: str, form: str) -> SourceArchive:
     """Read an archive and the file `name` in its top folder, which may have any name.
 
-    parameter: of the knob that names the archive. form: what the knob may be. Raises WrongUse if it is no archive.
+    parameter: of the knob that names the archive. form: what the knob may be. Raises WrongUse if the file is not an archive.
     """
     content = read_input(path, parameter, _LARGEST)
     try:

@@ -14,7 +14,7 @@ class SubmissionGroups:
     """Groups of jobs. Times are seconds of the cluster's clock; they are not shrunk."""
 
     period: Decimal
-    """From one group to the next, above 0."""
+    """Seconds from one group to the next, above 0."""
     size: int = 1
     """Jobs of a group."""
     warmup: int = 0

@@ -38,7 +38,7 @@ from mirage.knobs.parse import (
 )
 from slurm_mirage.rm.slurm.front_end import MOST as MAX_FRONT_ENDS
 
-# The loopback network has addresses for so many nodes; the preflight knows what the host can hold.
+# The loopback network has addresses for so many nodes; the preflight checks what the host can hold.
 MAX_NODES = 1_000_000
 # Jobs of a workload: more of them need more memory than a host has.
 MAX_JOBS = 10_000_000

@@ -84,7 +84,7 @@ def holdings(jobs: pl.DataFrame, suspensions: pl.DataFrame | None, changes: pl.D
     if suspensions is not None:
         stops = suspensions.drop_nulls().rename({"job": "id"}).join(jobs, on="id", how="semi")
         parts += [events(stops, "suspend", _CHANGE, stopped=1), events(stops, "resume", _CHANGE, stopped=-1)]
-    # What is added up or carried on starts anew with each job: a job that has ended is not running and not stopped.
+    # Cumulative sums and filled values start again with each job: a job that has ended is not running and not stopped.
     table = pl.concat(parts).sort("id", "time", "order", maintain_order=True)
     states = table.select(
         "id",

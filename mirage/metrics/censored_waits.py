@@ -8,8 +8,8 @@ from typing import Any
 from mirage.metrics.registry import METRICS
 
 MOST_CENSORED = 0.05
-"""Share of censored waits above which means of waits are inconclusive. The estimate takes the jobs that gave up for jobs like the
-others; users who give up because the queue is long are none."""
+"""Share of censored waits above which means of waits are inconclusive. The estimate assumes that cancelled jobs are like the
+others, which is wrong if users cancel jobs because the queue is long."""
 
 
 def censoring_reasons(metrics: Mapping[str, Any]) -> dict[str, str]:

@@ -197,7 +197,8 @@ def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.Data
 
 
 def _unstarted(jobs: pl.DataFrame, verdict: pl.Series, codes: list[int]) -> pl.DataFrame:
-    """`Population.unstarted`, with nodes and processors instead of c. verdict: number of each job's fault; codes: those wanted.
+    """`Population.unstarted`, with nodes and processors instead of c. verdict: number of each job's fault; codes: those of the
+    wanted jobs.
 
     A job without a start that neither ended in the queue nor still waits is left out: its start is not recorded.
     """
@@ -235,7 +236,8 @@ def _changes(allocations: pl.DataFrame, processors: int, nodes: int | None) -> p
 
 
 def _submitted_in(jobs: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """Those of the jobs, in one piece: sums over pieces are made in an order that changes, and with it their last digit."""
+    """The rows with a submission in this time, as one chunk: sums over several chunks are made in a changing order, which changes
+    their last digit."""
     return jobs.filter(pl.col("a").is_between(window.begin, window.end)).rechunk()
 
 

@@ -1,4 +1,4 @@
-"""What is known of a metric."""
+"""The class of a metric: its names, meaning, formula and place on pages."""
 
 from __future__ import annotations
 

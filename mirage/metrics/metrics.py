@@ -113,9 +113,9 @@ def compute(
     suspensions: columns job, suspend, resume (suspensions.csv), all of them; None if not known
     allocations: columns of `ALLOCATIONS_SCHEMA` (allocations.csv): changes of size after the start; None: no job changed its size
     executions: columns of `EXECUTIONS_SCHEMA` (executions.csv): executions before the last one; None: no job had any
-    fillers: columns of `FILLERS_SCHEMA` (fillers.csv): executions of filler jobs, which are no jobs of the schedule; None: none
+    fillers: columns of `FILLERS_SCHEMA` (fillers.csv): executions of filler jobs, which do not belong to the schedule; None: none
     w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t)
-    immediate_below: seconds; a wait below it is no wait (immediate_start.py)
+    immediate_below: seconds; a job with a shorter wait started immediately (immediate_start.py)
     warmup_cut, cooldown_cut: what is cut off the schedule before it is measured, in seconds or as text ("3600", "5%")
 
     A metric that cannot be computed is null, with its reason. Raises WrongUse for a setting out of range, and for cuts that
@@ -204,7 +204,7 @@ def table(metrics: dict[str, Any]) -> list[tuple[str, float | None, str, str]]:
 
 
 def meaning_of(metric: Metric, settings: Mapping[str, Any]) -> str:
-    """What a metric means, with the setting that decides about it."""
+    """What a metric means, with the setting that it depends on."""
     return f"{metric.meaning}, {metric.setting.format(**settings)}" if metric.setting else metric.meaning
 
 
@@ -222,7 +222,7 @@ def _check_settings(processors: int, nodes: int | None, tau: float, w2_reading: 
 
 
 def _counts(jobs: pl.DataFrame) -> dict[str, int]:
-    """Jobs by how they ended; `other`: none of these (not ended, or not recorded). Parts of jobs are no jobs."""
+    """Jobs by how they ended; `other`: none of these (not ended, or not recorded). Parts of jobs are not counted."""
     found = dict(jobs["state"].value_counts().iter_rows())
     submitted = jobs.height - found.get(PARTIAL, 0)
     counts = {name: sum(found.get(state, 0) for state in of_these) for name, of_these in _COUNTED.items()}

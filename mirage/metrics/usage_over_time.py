@@ -110,7 +110,7 @@ class MeasuredSchedule:
 
 
 def mean_by_nodes(schedule: MeasuredSchedule, formula: MeanByNodes) -> Value:
-    """Value of such a formula."""
+    """Value of a `MeanByNodes` formula."""
     if schedule.long_by_nodes.is_empty():
         return NO_LONG_JOB
     nodes = schedule.settings.nodes
@@ -221,9 +221,9 @@ def within(course: pl.DataFrame, window: Window) -> pl.DataFrame:
 
 
 def course(population: Population, suspensions: pl.DataFrame | None, *, with_nodes: bool) -> pl.DataFrame:
-    """What holds from each instant `time` on, in order: processors that waiting jobs ask for (`waiting`), processors in use
-    (`busy`), and on request nodes in use (`busy_nodes`). Of rows of the same instant the last one holds; the first row, at minus
-    infinity, is the empty machine.
+    """The state of the machine from each instant `time` on, in order: processors that waiting jobs ask for (`waiting`), processors
+    in use (`busy`), and on request nodes in use (`busy_nodes`). Of rows of the same instant the last one holds; the first row, at
+    minus infinity, is the empty machine.
 
     suspensions: columns job, suspend, resume, of all jobs. A job waits for its size at the start, from when it is eligible, but not
     during its executions, and holds the size that it has at the time; while it is suspended it holds nothing. A job that never

@@ -25,7 +25,7 @@ class Waits:
     """Waits of jobs in seconds.
 
     started: of those that started
-    censored: how long those waited that never started; NaN if it is unknown, which counts them and says nothing of their waits
+    censored: how long those waited that never started; NaN if it is unknown: such jobs are counted, without a wait
     """
 
     started: Floats

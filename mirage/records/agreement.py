@@ -1,4 +1,4 @@
-"""An emulated schedule beside the one that a log recorded of the same jobs: how far the waits agree; docs/results.md."""
+"""Compares the waits of an emulated schedule with those that a log recorded for the same jobs; docs/results.md."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ CLASSES = {
 
 
 def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
-    """What the log says of the jobs of a workload (its `id`, `submit`; and `preset`, whose jobs are not compared) and of the
-    other jobs that were there in their time: columns of RECORDED_SCHEMA.
+    """The log's record of the jobs of a workload (its `id`, `submit`; and `preset`, whose jobs are not compared) and of the other
+    jobs that were in the machine at the same time: columns of RECORDED_SCHEMA.
 
-    Raises WrongUse if the log tells no wait of any of them.
+    Raises WrongUse if the log has no wait of any of them.
     """
     log = frame_from_swf(trace.frame).select("id", "submit", "start", "end", "processors")
     log = log.unique("id", keep="first", maintain_order=True)
@@ -55,7 +55,7 @@ def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
 
 
 def schedule_of(recorded: pl.DataFrame) -> pl.DataFrame:
-    """What the log says of the selected jobs, as a jobs frame."""
+    """The log's record of the selected jobs, as a jobs frame."""
     known = recorded.filter("selected").with_columns(state=pl.when(pl.col("end").is_not_null()).then(pl.lit("COMPLETED")))
     return known.select(
         (pl.col(name) if name in known.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in JOBS_SCHEMA.items()
@@ -75,14 +75,14 @@ def paired(jobs: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:
 
 
 def agreement(pairs: pl.DataFrame, recorded: pl.DataFrame, asked: Mapping[str, not_played.Count]) -> dict[str, Any]:
-    """How far they agree: jobs, log_mean, emulation_mean, log_median, emulation_median, difference_mean, difference_median,
+    """How far the waits agree: jobs, log_mean, emulation_mean, log_median, emulation_median, difference_mean, difference_median,
     within_minute, shorter, longer (shares of the jobs; shorter and longer by more than a minute), rank_correlation (Spearman;
     None if a side is constant), whole_minutes (the log's waits are nearly all of them), classes (a count for each of CLASSES);
     and of the real machine: others_at_begin, others_processors_at_begin (jobs beside the selection that ran when its first job
     was submitted), others_share (of the processor time used from the first submission to the last); and inconclusive (why the
-    difference says little of the emulation; "" if it is conclusive).
+    difference does not measure the error of the emulation; "" if it does).
 
-    asked: what the jobs asked for and did not get (metrics.json's `not_played`)
+    asked: requests of the jobs that were not emulated (metrics.json's `not_played`)
     """
     difference = pl.col("difference")
     row = pairs.select(

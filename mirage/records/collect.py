@@ -144,13 +144,13 @@ class Collected:
     foreign: pl.DataFrame
     """Jobs that were in the cluster during the run, and that it did not submit: slurm_id, name, user."""
     halts: Sequence[Mapping[str, Any]] = ()
-    """Times in which a living controller, or the replay, did nothing: what, since (real instant), seconds (real)."""
+    """Times in which a controller that had not ended, or the replay, did nothing: what, since (real instant), seconds (real)."""
     copies_cancelled: int = 0
     """Second copies of jobs that the replay cancelled, after a restart of the controller."""
     reruns_cancelled: int = 0
     """Second runs of jobs that the replay cancelled, because the controller had forgotten their end when it was restarted."""
     on_event_clock: bool = False
-    """Whether the run was played on the event clock (run_clock.py)."""
+    """Whether the run was on the event clock (run_clock.py)."""
     may_have_event_clock: bool = False
     """Whether the run was at a constant SPEED on a cluster of Slurm on one host, which can have the event clock (run_clock.py)."""
     malleable: int = 0
@@ -164,7 +164,7 @@ class Collected:
     executions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXECUTIONS_SCHEMA))
     """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
     fillers: fillers.Fillers | None = None
-    """What the filler jobs did, which are no jobs of the run; None without any."""
+    """What the filler jobs did, which do not belong to the run's jobs; None without any."""
     names: Names = IMPLEMENTATIONS[DEFAULT].records.names
     """What the resource manager and its daemons are called."""
     frees_at_end: bool = False
@@ -434,7 +434,7 @@ def _executions(runs: pl.DataFrame, records: pl.DataFrame, joined: pl.DataFrame,
     start and end are sigsleep's, within the seconds that Slurm printed. Slurm does not tell when an execution began that changed
     its size: without sigsleep's record that is taken to be its first change, and of any other unknown start the end.
 
-    runs: result of `slurm_executions`; records: of `read_sigsleep`
+    runs: result of `slurm_executions`; records: those of `read_sigsleep`
     """
     lost = runs.filter("is_lost").join(joined.select(*_JOB, "v_submit"), on=_JOB, maintain_order="left").with_row_index("number")
     begun, ended = pl.coalesce("s_start", col("s_resized").list.first(), "s_end"), col("s_end")

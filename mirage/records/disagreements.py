@@ -16,7 +16,7 @@ LAUNCH_ALLOWANCE = 1.0
 # least LEAST_SPREAD real seconds. Of 1,200 launches of ten runs on a busy host the slowest took 19 deviations.
 SPREADS = 20
 LEAST_SPREAD = 0.01
-FEWEST_LAUNCHES = 20  # of fewer ones the spread is not known
+FEWEST_LAUNCHES = 20  # with fewer launches their spread is unknown
 # Real seconds by which sigsleep's start may precede Slurm's: time(2) can be a kernel tick (up to 0.01 s) behind clock_gettime(2),
 # and clocks of several hosts differ by less.
 CLOCK_STEP = 0.02
@@ -31,7 +31,7 @@ STRUCTURAL = frozenset(
         "no job of this run",
     }
 )
-"""Kinds of disagreements that are not about a time: one record has what the other does not know. Also `in_record_only`."""
+"""Kinds of disagreements that are not about a time: one record has something that the other lacks. Also `in_record_only`."""
 
 SCHEMA: Schema = {"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64}
 """Columns of a table of disagreements."""

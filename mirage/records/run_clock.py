@@ -1,8 +1,8 @@
-"""Which clock a run was played on: one that runs SPEED times as fast as real time, or the event clock (SPEED=event).
+"""Which clock a run had: one that runs SPEED times as fast as real time, or the event clock (SPEED=event).
 
-The event clock nearly stands while the cluster computes and jumps when all of it waits. The replay lives on it as well, so all
-instants of its records are those of the cluster: such a run is processed as one at SPEED=1, and its run.json has "speed": 1,
-"clock_kind": "event".
+The event clock nearly stands while the cluster computes and jumps when all of it waits. The replay uses it as well, so all instants
+of its records are those of the cluster: such a run is processed as one at SPEED=1, and its run.json has "speed": 1, "clock_kind":
+"event".
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _CHOSEN = "auto"
 
 
 def is_event(settings: Mapping[str, Any]) -> bool:
-    """Whether a run was played on the event clock. settings: content of its run.json"""
+    """Whether a run was on the event clock. settings: content of its run.json"""
     return settings.get("clock_kind") == EVENT
 
 
 def may_be_event(settings: Mapping[str, Any], experiment: Mapping[str, Any]) -> bool:
-    """Whether a run could have been played on the event clock: its cluster is one of Slurm on one host, and SPEED was a number.
+    """Whether a run could have had the event clock: its cluster is one of Slurm on one host, and SPEED was a number.
 
     With SPEED=auto the run has the event clock wherever it can be.
 

@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 class RunFolder:
     """A run's folder; those of a sweep and of a comparison have some of its files, too.
 
-    A file is read when it is first asked for, and once; what the `read_` methods give, which only the join of the records needs, is
-    not kept. A file that is written afterwards is not read again: another RunFolder does that. A JSON file that is not there is
+    Each file is read once, when it is first asked for. The results of the `read_` methods, which only the join of the records
+    needs, are not kept. A file that is written later is not read again; use another RunFolder. A JSON file that is not there is
     empty. Everything raises Damaged for JSON of another shape, and WrongUse for other files that cannot be read.
     """
 

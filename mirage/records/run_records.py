@@ -52,14 +52,14 @@ class Journal:
     halted: float
     """Real seconds for which no job could start: the controller had died, or did not answer."""
     halts: list[dict[str, Any]]
-    """The times in which a living controller or the replay did nothing: what (halts.CONTROLLER or halts.REPLAY), since (real
-    instant), seconds (real)."""
+    """The times in which a controller that had not ended, or the replay, did nothing: what (halts.CONTROLLER or halts.REPLAY),
+    since (real instant), seconds (real)."""
     copies: set[int]
     """Numbers of second copies of jobs, which the replay cancelled."""
     stale: list[int]
     """Indices of jobs of which the replay cancelled a second run, because a killed controller had forgotten their end."""
     launch_cost: LaunchCost
-    """By what the run times of the jobs' sleep programs were reduced to compensate for their launches."""
+    """Costs by which the run times of the jobs' sleep programs were reduced to compensate for their launches."""
     completion_offset: int
     """Bytes of the manager's completion log at the start of the replay."""
     last_sign: float
@@ -170,8 +170,8 @@ def read_completions(path: Path, records: Records, offset: int = 0) -> pl.DataFr
     """The lines of the completion log, in the file's order. Instants are in the local time of the manager.
 
     Columns: those of `completions`, and name, user, hosts (names of the nodes), exit_code, and is_of_run: whether the line was
-    written after the first `offset` bytes, those of before the run. A log that is shorter was begun anew. Instants that are none
-    are null, and lines with a number that no manager writes are left out.
+    written after the first `offset` bytes, those of before the run. A log that is shorter was truncated. Invalid instants are null,
+    and lines with a number that no manager writes are left out.
     """
     data = read_text(path).encode()
     at = 0 if not 0 < offset <= len(data) else data.find(b"\n", offset - 1) + 1
@@ -233,7 +233,7 @@ def split_aftermath(lines: pl.DataFrame, stale: pl.Series) -> tuple[pl.DataFrame
     """The lines of `completions` that count, and those of jobs that had ended for good before.
 
     A controller that was killed may come back with a state of some seconds before, and then run, or cancel, jobs that had ended:
-    these runs are no part of the schedule. `stale` has the ids of jobs of which the replay cancelled such a run: its cancellation
+    these runs do not belong to the schedule. `stale` has the ids of jobs of which the replay cancelled such a run: its cancellation
     counts as one even if the job's own end has no line, because the controller was killed before it could write it.
     """
     ended = col("s_final").cast(pl.Int64)

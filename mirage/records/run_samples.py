@@ -15,7 +15,7 @@ from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS
 
 _MICROSECOND = 1e-6
 _BOUNDS = {**dict.fromkeys(("real", "virtual"), (0.0, INSTANT.most)), "cpu_busy": (-1.0, 2.0)}
-"""Least and largest value of the figures that are no count."""
+"""Smallest and largest value of the figures that are not counts."""
 SILENT = "not_responding"
 LACKING = {
     "drained": "drained",

@@ -1,4 +1,4 @@
-"""Reading a schedule, what happened to jobs, from a log, a run or the jobs' own record; its content decides which."""
+"""Reads a schedule from a log, a run or the jobs' own record; the content of the file decides which it is."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _FAULTS = {
     "the end of job {id}, {end}, is before its start, {start}": pl.col("end") < pl.col("start"),
     "suspended, requested or runtime of job {id} is below 0": pl.any_horizontal(pl.col("suspended", "requested", "runtime") < 0),
 }
-"""What no line of jobs.csv is."""
+"""Faults that no line of jobs.csv may have."""
 NEW_COLUMNS = ("preset",)
 """Columns of jobs.csv that earlier releases did not write."""
 
@@ -91,7 +91,7 @@ class Schedule:
 
 def read_schedule(path: Path | str, selection: Selection | None = None, run: RunFolder | None = None) -> Schedule:
     """Reads the schedule in a log with waits (SWF, sacct, Batsim), a run's jobs.csv and the tables beside it, what the log says of
-    its jobs (recorded.csv), or the log of sigsleep; of the last three the machine is in a run's experiment.json beside it.
+    its jobs (recorded.csv), or the log of sigsleep; for the last three the machine is in the experiment.json beside the file.
 
     run: the folder of the file, if the caller has it
     Raises WrongUse for anything else, with the line where there is one, and for a selection that leaves nothing or asks for what is
@@ -145,7 +145,7 @@ def in_whole_nodes(schedule: Schedule, processors: int, nodes: int | None) -> Sc
 
 
 def _chosen(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The selected jobs of a jobs frame, which says neither queues nor users nor dates, and what was left out."""
+    """The selected jobs of a jobs frame, which has no queues, users and dates, and what was left out."""
     if selection == Selection():
         return jobs, {}
     known = jobs.select(
@@ -160,7 +160,7 @@ def _chosen(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, dic
 
 @dataclass(frozen=True)
 class _Beside:
-    """What the experiment.json beside a file says: the machine, and below which wait a job started at once."""
+    """Settings in the experiment.json beside a file: the machine, and the wait below which a job started immediately."""
 
     processors: int | None = None
     nodes: int | None = None
@@ -169,7 +169,8 @@ class _Beside:
 
     @classmethod
     def of(cls, run: RunFolder) -> _Beside:
-        """Nothing, if the file is in no run's folder. The machine is NODES and CPUS, or classes of nodes."""
+        """Read the settings; there are none if the file is not in a run's folder. The machine is NODES and CPUS, or classes of
+        nodes."""
         try:
             if not run.has(EXPERIMENT_FILE):
                 return cls()

@@ -1,6 +1,6 @@
 """The shapes (`strict_json`) of the JSON files in the folder of a run: those that are computed, and those that hosts sent.
 
-The members are those that somebody relies on; earlier releases did not write all of them.
+The shapes name the members that are read; earlier releases did not write all of them.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def inputs(experiment: Mapping[str, Any], unused: Set[str] = frozenset()) -> Ite
 
 
 def _other_knobs(experiment: Mapping[str, Any]) -> dict[str, Any]:
-    """The knobs of the command that are no inputs, and those of a campaign that the run has another value of."""
+    """The knobs of the command that are not inputs, and those that have another value in the run than in its campaign."""
     command = "compare" if "comparison" in experiment else "experiment"
     known = experiment.get("inputs") or {}
     return {

@@ -72,12 +72,12 @@ class Run:
 
     @property
     def is_generated(self) -> bool:
-        """Whether its jobs are of no log."""
+        """Whether its jobs are generated, not from a log."""
         return (self.experiment.get("trace") or {}).get("path") is None
 
     @cached_property
     def unused(self) -> frozenset[str]:
-        """What its pages leave out, see `features.unused_rows`."""
+        """Rows that its pages leave out, see `features.unused_rows`."""
         return unused_rows(self.metrics, self.experiment)
 
     @property

@@ -292,7 +292,7 @@ def _left_out(run: Run) -> str:
 
 
 def _not_played(run: Run) -> Iterable[Part]:
-    """What the jobs asked for and did not get; nothing in a run of an earlier release."""
+    """Requests of the jobs that were not emulated; nothing in a run of an earlier release."""
     if (found := run.metrics.get("not_played")) is None:
         return
     if not found:

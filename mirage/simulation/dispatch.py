@@ -1,7 +1,8 @@
-"""How late the jobs of a recorded schedule started: by what a simulated scheduler decides at each instant of the record.
+"""Computes how late the jobs of a recorded schedule started, from the decisions of a simulated scheduler at each instant of the
+record.
 
 At each event the scheduler is simulated from the recorded state: the jobs that run then, with their time limits, and those that
-wait. So a start that came late does not change what is found for later jobs.
+wait. So a late start does not change the results for later jobs.
 
 Import this module inside of functions: loading numba takes a moment. All compiled functions are in this file, because numba's cache
 does not notice changes of functions in other files.
@@ -26,7 +27,7 @@ _DEPTH = 100
 """Waiting jobs that have a reservation under conservative backfilling."""
 _FCFS, _EASY, _CONSERVATIVE = range(3)
 _LATE_AFTER_EVENTS = 0.1
-"""Share of the late jobs that passed another one, from which on the scheduler counts as late."""
+"""Share of late starts of jobs that passed another one, above which the scheduler itself counts as late."""
 _ROUNDING = 1e-3
 """Seconds: sums of recorded times differ by less."""
 
@@ -36,12 +37,12 @@ class Recorded:
     """A recorded schedule; arrays have an element per job, in any order, times are seconds.
 
     arrival: instants at which jobs entered the queue
-    processors: that they take
-    start, end: when they had them; NaN for jobs that never started
+    processors: number that each job takes
+    start, end: when it had them; NaN for jobs that never started
     limit: time limits
     leave: instants at which jobs were cancelled while they waited; infinity: never
     machine: processors of the machine
-    resolution: of the instants
+    resolution: that of the instants
     changes: instants at which the number of free processors changed otherwise, and by how much
     """
 
@@ -58,7 +59,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """What is found, an element per job.
+    """The lateness of starts; arrays have an element per job.
 
     late: seconds from the instant since which the scheduler would have started the job until its start; NaN where it would not have
         started the job when it did start, and for jobs that never started
@@ -75,11 +76,11 @@ class Dispatch:
     def beyond(self, own: float, of_cycle: float, resolution: float) -> Times:
         """The part of `late` that is not the scheduler's own, 0 or more.
 
-        A job that may pass another one can be held back by what the simulation does not know, as a reservation of certain nodes.
-        Then it starts soon after some event, however late it is. Only where starts of such jobs come late after any event, the
-        scheduler was late; where nearly none does, they are late by the time since the last event at most.
-        own: seconds by which the scheduler itself may postpone a start, and of_cycle: a start of a job that passes another one
-        besides; resolution: of the instants
+        A job that may pass another one can be held back by something that the simulation does not know, such as a reservation of
+        certain nodes. Then it starts soon after some event, however late it is. The scheduler counts as late only if some of these
+        jobs start late after any event; otherwise such a job is late by the time since the last event at most.
+        own: seconds by which the scheduler itself may postpone a start, and of_cycle: further seconds for a job that passes another
+        one; resolution: that of the instants
         """
 
         def more(seconds: Times, own: float) -> Times:
@@ -104,7 +105,7 @@ def dispatch(recorded: Recorded, policies: Sequence[str]) -> Dispatch:
 def _dispatch(recorded: Recorded, policy: str) -> Dispatch:
     arrival = np.fmin(recorded.arrival, recorded.start)
     order = np.argsort(arrival, kind="stable")
-    # What is decided at the instant of a start has everything that happened within the resolution of the record.
+    # A decision at the instant of a start knows everything that happened within the resolution of the record.
     begun = recorded.start + recorded.resolution + _ROUNDING
     end = np.where(np.isnan(recorded.end) & ~np.isnan(begun), np.inf, recorded.end)
     arrived, start, until, limit, leave = (

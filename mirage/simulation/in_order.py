@@ -1,6 +1,6 @@
-"""Starts of jobs in a given order, whatever the scheduler: the schedule if jobs were submitted or ended at other times.
+"""Starts of jobs in a given order, for any scheduler: what the schedule would be if jobs were submitted or ended at other times.
 
-Many jobs are compiled for by numba, which takes a second to load.
+For many jobs numba compiles the function, which takes a second to load.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Times = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 MANY = 20_000
-"""Jobs from which on compiling pays: Python takes some 4 us for each."""
+"""Number of jobs from which on compiling saves time: Python takes some 4 us for each."""
 
 
 def postponements(submit: Times, processors: Numbers, held: Times, start: Times, machine: int) -> Times:

@@ -71,7 +71,7 @@ def delayed(
     Each processor that is idle is taken by a filler from the end of the job before it on. A job that takes processors of fillers
     holds its processors at once, but starts only when `grace` has passed since the fillers were asked to save. They are asked as
     long before its start as that, if the start was in the plan by then: that of a reservation; under "fcfs" none is. The scheduler
-    does not know of delays before they happen. Then "conservative" makes all reservations anew, in the order of the queue.
+    does not know of delays before they happen. Then "conservative" makes all reservations again, in the order of the queue.
 
     Parameters as in `schedule`. A job that is cancelled while it is delayed ends when it starts. Raises WrongUse as `schedule`, and
     ValueError for delays of reservations that may not move (compress).

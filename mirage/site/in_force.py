@@ -23,7 +23,7 @@ def not_in_force(settings: Mapping[str, str], shown: str) -> list[str]:
 
 _SAME = {"yes": "1", "true": "1", "on": "1", "no": "0", "false": "0", "infinite": "unlimited", "-1": "unlimited", "(null)": ""}
 _SAME_OF = {
-    ("enforcepartlimits", "1"): "any",  # Slurm calls YES so
+    ("enforcepartlimits", "1"): "any",  # Slurm's words for YES
     ("preemptmode", "0"): "off",
     ("selecttype", "select/cons_res"): "select/cons_tres",  # since 23.11
 }
@@ -35,14 +35,14 @@ def _same(key: str, written: str, shown: str) -> bool:
     if written == shown:
         return True
     if key == "priorityflags" and "no_normal_all" in shown:
-        # Slurm prints so for each of its flags (priority_flags_string tests them together).
+        # Slurm prints this for each of its flags (priority_flags_string tests them together).
         written = re.sub(r"no_normal_\w+", "no_normal_all", written)
     parts, there = ({_plain(key, part.strip()) for part in text.split(",") if part.strip()} for text in (written, shown))
     return parts <= (there or {""})
 
 
 def _plain(key: str, part: str) -> str:
-    """A part of a value in one form of those that Slurm takes for the same."""
+    """A part of a value in one of the forms that Slurm treats as equal."""
     name, sign, value = part.rpartition("=")
     value = re.sub(r"(?<=\d) (sec|min|days?|hours?|usec)\Z", "", value)
     value = _SAME.get(value, value)

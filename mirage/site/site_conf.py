@@ -1,7 +1,7 @@
 """A site's own slurm.conf(5), taken over: node classes, partitions and policy stay, what an emulated cluster must have is left out.
 
-What is left out is listed with its reason in one of three groups, so that nobody has to guess how far the emulation is the site's
-machine: what decides about scheduling, what changes resources, and the rest. Nodes keep their names without leading zeros
+What is left out is listed with its reason in one of three groups, so that users know how far the emulation differs from the site's
+machine: settings that affect scheduling, settings that change resources, and the rest. Nodes keep their names without leading zeros
 (cn[001-128] is cn[1-128]); a node without a number gets one. NodeSet lines are resolved into lists of nodes. Lines are taken apart
 as Slurm's own parser does (common/parse_config.c of 22.05): comments, escapes, continuation, quotes, Include and DEFAULT lines.
 """
@@ -42,7 +42,7 @@ from slurm_mirage.rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORD
 # Lines of slurm.conf that describe things instead of setting a key.
 _LINES = ("nodename", "nodeset", "partitionname", "downnodes", "frontendname")
 _PROCESSORS = ("cpus", "procs")
-# A word and its value: in double quotes before a blank, else all up to a blank (keyvalue_pattern in parse_config.c).
+# A word and its value: in double quotes before a blank, otherwise all up to a blank (keyvalue_pattern in parse_config.c).
 _WORD = re.compile(r'\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:"([^"]*)"|(\S+))(?=\s|\Z)', re.ASCII)
 _INCLUDE = re.compile(r"include\s+(\S+)\s*\Z", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\n\v\f\r"
@@ -52,7 +52,7 @@ _COUNTS = ("boards", "corespersocket", "cpus", "procs", "sockets", "socketsperbo
 _NOT_INHERITED = ("disablerootjobs", "exclusiveuser", "selecttypeparameters")
 """Words of PartitionName=DEFAULT that Slurm gives to no partition (common/read_config.c, _parse_partitionname)."""
 MOST_INCLUDED = 8
-"""Files that include each other, one in the other."""
+"""Largest depth of files that include each other."""
 LARGEST, MOST_FILES = 16 << 20, 1000
 """Bytes and files of a slurm.conf with all that it includes. One with a line for each of 65,536 nodes has some 7 MB."""
 
@@ -284,7 +284,8 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
 def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[str, str]]) -> list[Path]:
     """The files that an Include line names: a path, with %c for the cluster's name, or a pattern.
 
-    An absolute path of the site's that is not here is looked for below the first file's folder, with as many of its folders as are
+    An absolute path that does not exist on this machine is looked for below the first file's folder, with as many of its folders as
+    are
     there: /opt/slurm/etc/parts/q1.conf as parts/q1.conf, then as q1.conf.
     """
     if "%c" in name:
@@ -295,7 +296,7 @@ def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[
             if place.exists():
                 return [place]
             found = sorted(place.parent.glob(place.name.replace("**", "*"))) if re.search(r"[*?\[]", place.name) else []
-        except (OSError, ValueError):  # a name that is too long, or no pattern
+        except (OSError, ValueError):  # the name is too long, or not a pattern
             continue
         if found:
             return found
@@ -338,7 +339,7 @@ def _setting(site: SiteConf, key: str, value: str) -> None:
     if name == "accountingstoragetype":
         site.accounting = "slurmdbd" in value.lower()
     if name in _REASONS or name not in _TAKEN:
-        # Values can be secrets (JobCompPass, the address of a JobCompLoc): none of those is repeated.
+        # Values can be secrets (JobCompPass, the address of a JobCompLoc): these are not repeated.
         shown = "***" if name.endswith("pass") else re.sub(r"://[^/@]*@", "://***@", value)
         reason = _REASONS.get(name, (REST, UNKNOWN))
         if reason[0] != REST and value.lower().rpartition("/")[2] in ("none", "default", "flat", "-1", "infinite", ""):

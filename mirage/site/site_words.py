@@ -1,4 +1,4 @@
-"""Which words of a site's slurm.conf(5) an emulated cluster takes over, and why it does without the others.
+"""Which words of a site's slurm.conf(5) an emulated cluster takes over, and why it leaves the others out.
 
 Each setting, word of a NodeName line and word of a PartitionName line that a release from 16.05 to 26.05 knows is in one of the
 tables (common/read_config.c of these releases), or in setting_names.RETIRED.
@@ -94,7 +94,7 @@ OVERRIDDEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (REST, "follows from the Gres of the nodes", ("GresTypes",)),
 )  # fmt: skip
-"""Settings that the emulation says itself or does without: group, reason, names. RETIRED settings are left out too."""
+"""Settings that the emulation sets itself or leaves out: group, reason, names. RETIRED settings are left out too."""
 
 _PER_USER = f"it counts the jobs of a user, and {_ONE_USER}"
 OVERRIDDEN_VALUES: Mapping[str, Mapping[str, str]] = {
@@ -155,7 +155,7 @@ NODE_TAKEN = (
 USUAL = {("state", "unknown"), ("state", "up"), ("state", "idle"), ("allowgroups", "all"), ("allowaccounts", "all")}
 USUAL |= {("allowqos", "all"), ("allocnodes", "all"), ("hidden", "no"), ("rootonly", "no"), ("reqresv", "no")}
 USUAL |= {("exclusiveuser", "no"), ("disablerootjobs", "no"), ("tmpdisk", "0"), ("corespeccount", "0"), ("memspeclimit", "0")}
-"""Words that say what is so anyway: not worth telling."""
+"""Words with values that hold anyway; they are not reported."""
 
 PARTITION_OVERRIDDEN: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("allowgroups", "allowaccounts", "denyaccounts", "exclusiveuser"), (SCHEDULING, _ONE_USER)),

@@ -19,7 +19,7 @@ Interval = tuple[float, float] | None
 
 LEVEL = 0.95
 _LONGER, _FEWEST_BLOCKS = 3, 5
-_AT_ONCE = 8_000_000  # counts held in memory at a time; products of large matrices are quicker, also on a busy host
+_AT_ONCE = 8_000_000  # number of counts in memory at a time: products of large matrices are faster
 
 
 def student(freedom: float) -> float:
@@ -36,7 +36,7 @@ def automatic_length(series: Floats) -> float:
     variance = float(centred @ centred) / count
     if count < 10 or variance <= 1e-20 * float(np.abs(series).max()) ** 2:
         return 1.0
-    quiet = max(5, math.ceil(math.sqrt(math.log10(count))))  # after so many lags without correlation none is assumed
+    quiet = max(5, math.ceil(math.sqrt(math.log10(count))))  # lags without correlation after which none is assumed
     most = min(math.ceil(math.sqrt(count)) + quiet, count - 1)
     covariance = np.array([variance, *(float(centred[:-lag] @ centred[lag:]) / count for lag in range(1, most + 1))])
     loud = np.flatnonzero(np.abs(covariance) >= 2 * math.sqrt(math.log10(count) / count) * variance)

@@ -1,4 +1,4 @@
-"""Which differences of a comparison may be claimed: what stands against it, and the correction for their number.
+"""Which differences of a comparison may be claimed: hindrances, and the correction for the number of claims.
 
 docs/comparison.md has the rules.
 """
@@ -54,7 +54,7 @@ OF_ONLY_WAITS = frozenset(
 _SHARES = {"answer": 0.5, "main": 0.25, "rest": 0.25}  # of the 5 %
 _TIMES = (2, 3, 4, 6, 10, 20)
 _MOST_REPLICAS = 100
-"""Numbers of replicas that are tried for a metric that is undecided: so many times those that there are, up to so many."""
+"""Numbers of replicas that are tried for an undecided metric: multiples of the present number, and the largest number."""
 
 Metrics = Mapping[str, Any]
 """Content of metrics.json."""
@@ -66,7 +66,7 @@ def answer_of(runs: Iterable[Metrics]) -> str:
 
 
 def is_invalid(run: Metrics) -> bool:
-    """Whether the verdict on a run is that it is invalid; that of an earlier release knows only valid and invalid."""
+    """Whether the verdict on a run is that it is invalid; an earlier release has only the verdicts valid and invalid."""
     validity = run["validity"]
     return not validity["valid"] and validity.get("verdict") != "inconclusive"
 
@@ -94,10 +94,10 @@ def error_of(kind: str, name: str, run: Metrics, of_class: tuple[str, str] | Non
 def hindrance(
     name: str, runs: Mapping[str, Metrics], means: tuple[float, float], of_class: tuple[str, str] | None = None
 ) -> str | None:
-    """Why nothing may be claimed of a metric of two configurations, whatever its values. None if something may.
+    """Why no difference of a metric between two configurations may be claimed, whatever its values. None if one may.
 
     runs: metrics.json of all of their runs, by folder
-    means: of the metric
+    means: those of the metric
     of_class: size and runtime of the class of jobs; None for all jobs
     """
     for folder, found in runs.items():
@@ -121,12 +121,12 @@ def hindrance(
 
 @dataclass(frozen=True)
 class Claim:
-    """A pair of a metric, or of a metric of a class of jobs, on which a verdict is due, for one of the questions.
+    """A difference of a metric, over all jobs or a class of jobs, on which a verdict is needed for one of the questions.
 
     pair: the pair's members of comparison.json, to which those of the question are added
     jobs: the classes of its jobs; None for all jobs
-    p: uncorrected; None where nothing may be claimed
-    chance: what p is computed from; None where nothing is known
+    p: p value, uncorrected; None where nothing may be claimed
+    chance: what p is computed from; None if it is unknown
     """
 
     pair: dict[str, Any]
@@ -139,7 +139,7 @@ class Claim:
 
     @property
     def hypothesis(self) -> tuple[object, ...]:
-        """Equal for claims that are the same under another name."""
+        """What the claim tests; equal for the same difference of metrics that have two names (`Metric.same_as`)."""
         return METRICS[self.name].same_as or self.name, self.jobs, self.pair["baseline"], self.pair["configuration"]
 
     def conclude(self, corrected: float | None) -> None:
@@ -186,13 +186,13 @@ def is_equivalent(chance: Chance, margin: float) -> bool:
 
 
 def equivalence_interval(chance: Chance) -> tuple[float, float] | None:
-    """In per cent of the first mean; None where equivalence cannot be told."""
+    """Interval in per cent of the first mean; None where equivalence cannot be decided."""
     found = chance.relative() if chance.tells_equivalence else None
     return None if found is None else found.percent(EQUIVALENCE_LEVEL)
 
 
 def _remedy(name: str, chance: Chance, correction: float, margin: float) -> str:
-    """What would decide an undecided metric, if more replicas varied as these do.
+    """Advice on what would decide an undecided metric, if more replicas varied as these do.
 
     correction: the corrected p value over the uncorrected one
     margin: of equivalence, in per cent

@@ -47,11 +47,11 @@ from slurm_mirage.base.errors import WrongUse
 RESAMPLES = 2000
 MARGIN = 5.0
 ALL_PAIRS = 4
-"""With so many configurations at most each is compared with each; with more each with the first one only."""
+"""Largest number of configurations that are all compared with each other; of more, each is compared with the first one only."""
 
 FEWEST_JOBS = 5
 """A class of fewer jobs has no interval."""
-_DIGITS = 10  # of what is written: sums in another order differ beyond that
+_DIGITS = 10  # digits that are written: sums in another order differ in later ones
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def compare(runs: Sequence[Run], seed: int, resamples: int = RESAMPLES, margin: 
 
     margin: per cent of the baseline's mean within which two configurations are equivalent
 
-    Raises WrongUse for runs that cannot be compared: no job in common, other machines.
+    Raises WrongUse for runs that cannot be compared: without a common job, or on different machines.
     """
     return _Comparison(runs, seed, resamples, margin).content()
 
@@ -137,7 +137,7 @@ class _Comparison:
         frames = [population.inside for population in populations]
         immediate = job_value("immediate_fraction", Settings.of(settings)).mean()
         waits = [population.waits for population in populations]
-        # One horizon for all runs: a mean up to another one is another quantity.
+        # One horizon for all runs: means up to different horizons are different quantities.
         settings["wait_horizon"] = common_horizon(waits)
         self.recomputed = {
             "immediate_fraction": [frame.select(immediate).item() for frame in frames],
@@ -318,7 +318,7 @@ class _Comparison:
 def _claim(
     entry: dict[str, Any], question: str, name: str, jobs: frozenset[int] | None, finding: Finding, chance: Chance | None
 ) -> Claim:
-    """The claim with its intervals and its p value. chance: of the question; None where nothing is known of it"""
+    """The claim with its intervals and its p value. chance: that of the question; None if it is unknown"""
     difference, relative = (None, None) if chance is None else (chance.difference(), chance.relative())
     if chance is None or difference is None or relative is None:
         return Claim(entry, question, name, jobs, finding)

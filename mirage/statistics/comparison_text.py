@@ -1,6 +1,6 @@
-"""Words for a difference between two configurations: its size, its interval, and what may be claimed of it.
+"""Words for a difference between two configurations: its size, its interval, and the claim.
 
-Two questions have an answer each: whether these jobs differ, and whether others like them would.
+There are two questions: whether the metric differs for these jobs, and whether it would for other jobs like them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ERROR = 0.05
 DIFFERENT = ("lower", "higher")
 """Verdicts that claim a difference."""
 _VERDICTS = ("equivalent", "undecided", "unknown")
-_REMEDY = ": "  # between an answer about other jobs and what would decide it
+_REMEDY = ": "  # text between an answer about other jobs and the advice on what would decide it
 NOT_RESAMPLED = "resampling the jobs does not tell of it"
 
 
@@ -35,7 +35,7 @@ def pair_of(metric: Mapping[str, Any], base: str, other: str) -> Mapping[str, An
 
 
 def judged(code: str, better: str) -> str:
-    """Word for the code of a verdict in tables: better or worse, or higher or lower for a metric without a better direction."""
+    """Word for a verdict in tables: better or worse; higher or lower if neither direction of the metric is better."""
     if code in _VERDICTS:
         return code
     return code if better == "neither" else "better" if code == better else "worse"
@@ -47,7 +47,7 @@ class Finding:
 
     interval: of 95 %, None if there is none
     percent, percent_interval: None where the baseline is 0
-    equivalence_interval: of 90 %, in per cent; None where equivalence cannot be told
+    equivalence_interval: of 90 %, in per cent; None where equivalence cannot be decided
     margin: per cent within which two configurations are equivalent
     p: corrected; None where nothing may be claimed
     hindrance: why nothing may be claimed
@@ -81,7 +81,7 @@ class Finding:
 
 
 def words(name: str, found: Finding) -> str:
-    """What is known of a metric of these jobs, as a sentence."""
+    """What is known of the metric for these jobs, as a sentence."""
     if found.unknown is not None:
         return f"not known: {found.unknown}"
     amounts = _Amounts(name, found)
@@ -99,7 +99,7 @@ def words(name: str, found: Finding) -> str:
 
 
 def words_of_others(name: str, found: Finding) -> str:
-    """What is known of a metric of other jobs, as it follows on `words`."""
+    """What is known of the metric for other jobs, as a sentence after that of `words`."""
     amounts = _Amounts(name, found)
     if found.unknown is not None or found.p is None or amounts.interval is None:
         return f"not known: {found.unknown or found.hindrance or 'nothing tells its chance'}"

@@ -29,7 +29,7 @@ Numbers = NDArray[np.int64]
 NOT_ESTIMATED = "what the emulation adds to this metric is not estimated"
 
 _FACTOR = 1.5
-"""Of the largest estimate. With it the half width covers the error in at least 95 % of the cases of the test."""
+"""Factor of the largest estimate, with which the half width covers the error in at least 95 % of the cases of the test."""
 _SHARE = 0.8
 """Quantile of the differences of similar workloads."""
 _DRAWS, _JOBS_DRAWN = 12, 40_000
@@ -94,12 +94,12 @@ class Errors:
 
 
 def half_widths(run: MeasuredRun) -> dict[str, float]:
-    """For each metric of `estimated` by how much the emulation may have changed it. The same run gives the same values."""
+    """By how much the emulation may have changed each metric of `estimated`. The same run gives the same values."""
     return errors(run).emulation
 
 
 def errors(run: MeasuredRun) -> Errors:
-    """What the emulation, and what the phase of the scheduler's cycle, may have changed of each metric."""
+    """By how much the emulation, and the phase of the scheduler's cycle, may have changed each metric."""
     arrays = _Arrays.of(run)
     late = arrays.with_latency(run.own_latency)
     # Without the latency too: it must not make up for run times that are too short.

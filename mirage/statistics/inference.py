@@ -1,7 +1,7 @@
 """Inference on the difference of a metric between two configurations: intervals, p values, equivalence, and Holm's correction.
 
 Two sources of chance are added up: the replicas of each configuration and, where other jobs are asked about, the jobs (draws of a
-block bootstrap). docs/comparison-method.md has the method and what simulations say of it.
+block bootstrap). docs/comparison-method.md has the method and its tests by simulation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EQUIVALENCE_LEVEL = 0.90
 _MOST_UNKNOWN = 0.05  # share of the draws that may have no value
 _LARGEST_LOG = 700.0  # exp of more is no finite number
 _ROUNDING = 1e-9  # relative
-_LEAST_TAIL = 1e-12  # no smaller p value is told
+_LEAST_TAIL = 1e-12  # the smallest p value that is reported
 MANY_REPLICAS = 11
 """Replicas of which one, at 95 %, falls into any group of values that a quarter of the runs or more fall into."""
 _DRAWS = 5000  # of the weights of replicas
@@ -33,7 +33,7 @@ _SEED = 1
 class Part:
     """A part of the chance of an estimate.
 
-    error, freedom: its standard error, and the degrees of freedom with which that is known
+    error, freedom: its standard error, and the degrees of freedom of that
     below, above: draws of how far the true value may lie below and above the estimate, in ascending order; empty: none are known
     """
 
@@ -151,7 +151,7 @@ def _means(values: Floats, reach: float, which: int) -> tuple[Floats, Floats]:
     """Draws of the true mean of a configuration: as low, and as high, as its replicas leave it.
 
     The values have weights that are drawn from a Dirichlet distribution, together with one more value, as low or as high as one
-    that no replica had may be (Gaffke 2005). So a group of values that no replica fell into is reckoned with.
+    that no replica had may be (Gaffke 2005). So a group of values into which no replica fell is taken into account.
 
     reach: two replicas differ by at most so much
     which: 0 or 1, other draws
@@ -170,7 +170,7 @@ def _weights(number: int, which: int) -> Floats:
 
 @dataclass(frozen=True)
 class Chance:
-    """What is known of a metric of two configurations.
+    """The data on a metric of two configurations.
 
     values: of the replicas of each
     drawn: means of the replicas in each resample of jobs, or None if the jobs are not resampled
@@ -192,7 +192,7 @@ class Chance:
 
     @property
     def tells_equivalence(self) -> bool:
-        """Whether equivalence may be claimed: it is known how far replicas differ, or these are many.
+        """Whether equivalence may be claimed: it is known how far replicas differ, or there are many replicas.
 
         Replicas may fall into groups of values that lie apart. Where all of a few fall into one, their spread does not show the
         others.
@@ -200,7 +200,7 @@ class Chance:
         return self.is_replicated and (None not in self.reaches or min(map(len, self.values)) >= MANY_REPLICAS)
 
     def repeated(self, times: int) -> Chance:
-        """The same with so many times as many replicas that vary as these do."""
+        """The same data with `times` as many replicas, which vary as these do."""
         return replace(self, values=[np.tile(some, times) for some in self.values])
 
     def difference(self) -> Estimate | None:

@@ -66,8 +66,8 @@ def quantiles() -> list[dict[str, Quantile]]:
 
 
 def fewest_jobs(name: str) -> int:
-    """Fewest jobs whose resamples tell the chance of a metric: for a quantile those of which ten are beyond it. Of fewer it is
-    close to the longest value, for which resampling fails."""
+    """Smallest number of jobs for which resampling is valid: for a quantile, ten jobs have to be beyond it. With fewer jobs the
+    quantile is close to the largest value, for which resampling fails."""
     formula = METRICS[name].formula
     return math.ceil(round(_BEYOND / (1 - formula.share), 6)) if isinstance(formula, Quantile) else 0
 

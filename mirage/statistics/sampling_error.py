@@ -66,8 +66,8 @@ def half_widths(inside: pl.DataFrame, settings: Settings) -> dict[str, float | s
 
 
 def beyond_range(name: str, value: float, width: float) -> str:
-    """Why a half width says nothing of a metric: the interval would leave the values that the metric can have, which no interval of
-    few blocks of jobs in a transient knows; "" if it does not."""
+    """Why a half width is not valid: the interval would leave the range of the metric, as happens with few blocks of jobs in a
+    transient; "" if it is valid."""
     least, most = (1.0, math.inf) if name in _FROM_ONE else (0.0, 1.0 if METRICS[name].is_share else math.inf)
     if value - width >= least and value + width <= most:
         return ""

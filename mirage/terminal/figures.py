@@ -60,7 +60,7 @@ def daemons(farm: Mapping[str, Any]) -> list[Row]:
 
 
 def _records(info: Mapping[str, Any]) -> Records:
-    """Of the resource manager whose daemons the farm has."""
+    """The records of the resource manager whose daemons the farm has."""
     return records_of_daemons(info["farm"].get("daemons", {}))
 
 

@@ -34,7 +34,7 @@ from slurm_mirage.instance.instance import active_run, read_progress
 from slurm_mirage.replay.monitor import ProcessorTime
 from slurm_mirage.rm.api import ResourceManagerError
 
-_LAST_BYTES = 4 << 20  # of samples.csv, which are read: the instance's user may have written anything
+_LAST_BYTES = 4 << 20  # bytes of samples.csv that are read: the instance's user may have written anything
 SPAN = 600.0
 """Seconds for which points are kept."""
 ASK_EVERY = 2.0
@@ -221,7 +221,7 @@ def _latest_run(directory: Path) -> str | None:
     """Name of the run with the latest progress.json; None without any."""
     written = []
     for run in user_folders.entries(directory, "runs") if directory.is_dir() else ():
-        with suppress(WrongUse):  # what is no folder is no run
+        with suppress(WrongUse):  # anything but a folder is not a run
             status = user_folders.status(directory, f"runs/{run}/{PROGRESS_FILE}")
             if status is not None:
                 written.append((status.st_mtime, run))

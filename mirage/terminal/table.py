@@ -118,7 +118,7 @@ def value_text(value: float | str | Mapping[str, int] | None, unit: str) -> str:
 
 
 def rounded_text(value: float | None, unit: str, *, is_short: bool = False) -> str:
-    """The same for a glance: times from 100 s on have no decimals. is_short: in seconds only"""
+    """The same, shorter: times from 100 s on have no decimals. is_short: in seconds only"""
     if unit != "s" or value is None or value < 90:
         return value_text(value, unit)
     return f"{value:.{0 if value >= 100 else 2}f} s" + ("" if is_short else f" ({about(value)})")
@@ -212,7 +212,7 @@ def jobs_by_state(metrics: Mapping[str, Any]) -> str:
 def show(metrics: dict[str, Any], screen: Screen, experiment: Mapping[str, Any] | None = None) -> None:
     """Print the jobs by state, the metrics (or the reason why one is missing), and the figures of the run's validity.
 
-    experiment: experiment.json of a run. What is of features that were not used is left out.
+    experiment: experiment.json of a run. Rows of features that were not used are left out.
     """
     unused = unused_rows(metrics, experiment)
     parts: list[RenderableType] = [f"\njobs: {jobs_by_state(metrics)} (times in seconds of the trace)"]

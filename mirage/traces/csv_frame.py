@@ -13,7 +13,7 @@ from mirage.text.input_file import open_input
 from slurm_mirage.base.errors import WrongUse
 
 LARGEST = 1e15
-"""The largest number with a fraction that is read, and its negative the smallest."""
+"""The largest number with a fraction that is accepted; the smallest one is -LARGEST."""
 
 
 def read_csv(path: Path, schema: Mapping[str, pl.DataType], parameter: str, optional: tuple[str, ...] = ()) -> pl.DataFrame:

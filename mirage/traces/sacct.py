@@ -63,7 +63,7 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
     array_limit: the most tasks of the job's array that may run at once; null if not limited
     dependency: the value of sbatch's --dependency; null for other jobs
     held: whether the job was cancelled while it waited and never could start (`sacct_requests.held`)
-    not_played: kinds of requests that a replay does not play (`sacct_requests.KINDS`), a list; only if a job has one
+    not_played: kinds of requests that a replay does not emulate (`sacct_requests.KINDS`), a list; only if a job has one
 
     Raises WrongUse, with the line number, if half of the lines or more cannot be read unambiguously.
     """

@@ -1,7 +1,7 @@
-"""Joins the lines of sacct that tell of one job: its executions, the parts of one between changes of size, and repeated lines.
+"""Joins the lines of sacct about one job: its executions, the parts of one between changes of size, and repeated lines.
 
 `sacct --duplicates` prints a line for each execution of a job that was requeued. The job keeps its number, but each execution has a
-submission of its own: the instant of the requeue. Numbers begin anew when they have reached the cluster's highest (MaxJobId), so
+submission of its own: the instant of the requeue. Numbers start again when they have reached the cluster's highest (MaxJobId), so
 lines of one number are of one job only if an execution follows the end of the one before.
 """
 
@@ -47,7 +47,7 @@ def joined(facts: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
 
 
 def _without_repeated(lines: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """The lines without those of which a later output tells again, in order of key, submission and start; and their number."""
+    """The lines without those that a later output repeats, in order of key, submission and start; and their number."""
     ordered = lines.sort("key", "submit", "start", "over", "line", nulls_last=True)
     once = ordered.unique(["key", "submit", "start"], keep="last", maintain_order=True)
     waited = pl.col("start").is_null() & ~pl.col("over") & (pl.len().over("key", "submit") > 1)

@@ -32,7 +32,7 @@ class _Malformed(Exception):
 def read_json(data: bytes, name: str) -> SacctTable:
     """Reads the jobs; error messages call the file `name`. `line` of the table is the number of the job in the list.
 
-    Raises WrongUse for text that is no JSON, or has no list `jobs` of objects with the members of sacct.
+    Raises WrongUse for text that is not JSON, or has no list `jobs` of objects with the members of sacct.
     """
     text = data.decode("utf-8", "replace")
     columns: list[list[str]] = [[] for _ in COLUMNS]

@@ -1,4 +1,4 @@
-"""What sacct's output says of a job beyond SWF: whether it was held, and requests that a replay does not play."""
+"""What sacct's output has beyond SWF: whether a job was held, and requests that a replay does not emulate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS = (
     "gres", "constraint", "features", "licence", "reservation", "burst_buffer", "node_count", "node_list", "exclusive", "begin",
     "array_limit", "heterogeneous",
 )  # fmt: skip
-"""Kinds of requests that are not played. Such a job is submitted with its processors, memory and time limit only."""
+"""Kinds of requests that are not emulated. Such a job is submitted with its processors, memory and time limit only."""
 
 
 def held(columns: Collection[str], unused: pl.Expr, eligible: pl.Expr) -> pl.Expr:
@@ -49,7 +49,7 @@ def held(columns: Collection[str], unused: pl.Expr, eligible: pl.Expr) -> pl.Exp
 
 
 def not_played(columns: Collection[str], array_limit: pl.Expr, waits: pl.Expr) -> pl.Expr:
-    """The kinds of requests (`KINDS`) of a job that are not played, as a list.
+    """The kinds of requests (`KINDS`) of a job that are not emulated, as a list.
 
     columns: those that the output has; array_limit: the most tasks of the job's array that may run at once, null if not limited;
     waits: whether the job became eligible later than it was submitted, and not because of a dependency

@@ -1,16 +1,17 @@
-"""Slurm's job states as sacct prints them, by what they say of a job; docs/formats.md has the table of their effects on metrics."""
+"""Slurm's job states as sacct prints them, grouped by their meaning; docs/formats.md has the table of their effects on metrics."""
 
 from __future__ import annotations
 
 LOST = ("PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL")
-"""Final states in which the system ended the execution, so that its work is lost. The user did not cause them, as he may have
-caused a failure, a cancellation or an end at the time limit."""
+"""Final states in which the system ended the execution, so that its work is lost. The user did not cause them; a failure, a
+cancellation or an end at the time limit may be the user's."""
 
 ENDED_WAITING = ("CANCELLED", "DEADLINE")
 """Final states that a job may reach while it waits."""
 
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-"""States of jobs that wait, also after executions. A line with REQUEUED is such an execution; after the last one its job waits."""
+"""States of jobs that wait, also after executions. A line with REQUEUED is an execution of such a job; after the last one the job
+waits."""
 
 LIVE = (
     *(state for state in WAITING if state != "REQUEUED"),
@@ -19,7 +20,7 @@ LIVE = (
 """States of jobs that have not ended. sacct --truncate prints an end for them too: the end of the requested time."""
 
 RESIZING = "RESIZING"
-"""State of a line that tells of the part of an execution before a change of the job's size."""
+"""State of a line for the part of an execution before a change of the job's size."""
 
 SWF_STATUS = {
     "COMPLETED": 1,

@@ -62,7 +62,7 @@ _GZIP_LEVEL = 4  # takes a third of the time of level 6, for 7 % more bytes
 _Words = TypeVar("_Words", str, list[str])
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BLANKS = bytes.maketrans(b"\t\r\f\v", b"    ")
-_TOLD = 5  # lines of which is said what is wrong
+_TOLD = 5  # number of lines whose faults are named
 LARGEST = 2.0**53
 """A float holds every whole number up to this one."""
 _NEEDED = ("job_number", "submit", "wait", "run_time", "allocated_processors", "requested_processors", "status")
@@ -73,7 +73,7 @@ def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, 
     """Reads an SWF log, plain or gzip.
 
     Returns the jobs in the file's order (columns of `SCHEMA`), the header (label to value; several lines of one label are joined
-    by newlines), the number of jobs by oddity (docs/formats.md), and what cannot be read: lines that are no jobs in SWF, which are
+    by newlines), the number of jobs by oddity (docs/formats.md), and what cannot be read: lines that are not jobs in SWF, which are
     left out, and fields that no job needs, which are -1. Raises WrongUse, with the line number, if half of the lines or more are
     left out: the file is not SWF.
     """
@@ -150,7 +150,7 @@ def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int], Unre
 
 
 def _without_unknown(fields: pl.DataFrame, text: bytes) -> tuple[pl.DataFrame, pl.Series]:
-    """The fields, with the row's `place`, where fields that are no numbers of SWF, other than those of `_NEEDED`, are -1; and how
+    """The fields, with the row's `place`, where fields that are not numbers of SWF, other than those of `_NEEDED`, are -1; and how
     many each row has. Lines with fewer than 18 fields are not changed. text: of `_tidied`"""
     bad = {column: ~(pl.col(column).abs() <= LARGEST).fill_null(False) for column in _OTHERS}
     unknown = fields.select(unknown=pl.sum_horizontal(bad.values())).to_series()

@@ -105,7 +105,7 @@ def _kind(data: bytes, name: str) -> str:
     raise WrongUse(f"{where}: {start!r} is neither a job in SWF nor a heading of sacct -P with JobID", parameter="trace")
 
 
-_NO_NUMBER = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")  # a date: no field of SWF
+_NO_NUMBER = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")  # a date, which SWF does not have
 
 
 def peak_use(frame: pl.DataFrame) -> int:

@@ -1,5 +1,4 @@
-"""What of a log cannot be read: lines are left out, unless half of them are such, and single fields are unknown; both are counted
-and told."""
+"""Parts of a log that cannot be read: lines are left out, and single fields are unknown. Both are counted and reported."""
 
 from __future__ import annotations
 
@@ -20,9 +19,9 @@ class Unread:
 
     lines: number of all lines with jobs, those left out included
     count: number of lines left out
-    faults: what is wrong with the first ones, by line number
+    faults: what is wrong with the first of these lines, by line number
     fields: number of fields that could not be read, in lines that are used without them
-    field_faults: what is wrong with the first ones, by line number
+    field_faults: what is wrong with the first of these fields, by line number
     """
 
     lines: int = 0
@@ -32,7 +31,7 @@ class Unread:
     field_faults: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     def excluded(self) -> dict[str, int]:
-        """Member of a mapping of numbers by reason; empty if all lines were read."""
+        """The number of lines left out, by `REASON`; empty if all lines were read."""
         return {REASON: self.count} if self.count else {}
 
     def in_words(self) -> str:
@@ -51,7 +50,7 @@ def _told(faults: Sequence[tuple[int, str]], count: int) -> str:
 
 
 def refuse_if_half(unread: Unread, name: str) -> None:
-    """Raises WrongUse with the first fault if half of the lines of the file `name`, or more, cannot be read: it is no log."""
+    """Raises WrongUse with the first fault if half of the lines of the file `name`, or more, cannot be read: it is not a log."""
     if unread.count * 2 >= unread.lines > 0:
         line, fault = min(unread.faults.items())
         raise WrongUse(f"{name} line {line}: {fault}", parameter="trace")

@@ -19,7 +19,7 @@ def counted(count: int, noun: str) -> str:
 def remedy(collected: Collected, too_large: float = 0.0) -> str:
     """Advice on how to reduce the emulation's share of the times by the factor `too_large` (0: unknown).
 
-    The event clock has no speed to lower: what it lets pass while the host works does not repeat itself. At a constant speed the
+    The event clock has no speed to lower, and its error differs between runs. At a constant speed the
     event clock is named first, where the cluster may have it.
     """
     clock = collected.time.clock

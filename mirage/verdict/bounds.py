@@ -1,7 +1,7 @@
 """The bounds of the figures of a run, and the reasons that name the figures beyond them.
 
-A bound is a share of what the figure disturbs: of the waits, or of the jobs' own run times. Below what the run resolves it is that;
-but a run that resolves too little is inconclusive anyway (resolution.py), so no bound grows without a limit.
+A bound is a share of what the figure disturbs: of the waits, or of the jobs' own run times. It is at least what the run resolves; a
+run that resolves too little is inconclusive (resolution.py), so no bound grows without a limit.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _OF_WHAT = {
 }
 
 HALTED = frozenset({"halted"})
-"""The figure that stands before all others: they follow from it."""
+"""The figure whose reason comes first, because the others follow from it."""
 FIGURES = frozenset(_NAMES)
 
 

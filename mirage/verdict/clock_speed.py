@@ -50,7 +50,7 @@ def measured(collected: Collected) -> float | None:
 
 
 def judged(collected: Collected, speed: float | None, thresholds: Thresholds) -> tuple[list[str], list[str]]:
-    """Reasons why the run is invalid, and why it is inconclusive, from what `measured` found.
+    """Reasons why the run is invalid, and why it is inconclusive, from the result of `measured`.
 
     At SPEED=1 Slurm uses the host's own clock, whose speed is not in doubt. On the event clock the other clock is that of
     the replay, which has to be the same.

@@ -1,8 +1,8 @@
 """How late waiting jobs were started: from the instant at which the scheduler's own rules would have started a job to its start.
 
-The rules are those of first come, first served, or of EASY or conservative backfilling (mirage/simulation/dispatch.py). By how much
-the scheduler itself may postpone a start is taken off: its `start_delay`, and for a job that passes another one the pause between
-two backfill cycles.
+The rules are those of first come, first served, or of EASY or conservative backfilling (mirage/simulation/dispatch.py). The time by
+which the scheduler itself may postpone a start is subtracted: its `start_delay`, and for a job that passes another one the pause
+between two backfill cycles.
 
 They are known for one queue in order of submission: not with several partitions, priorities, dependencies, enforced limits of
 accounts, memory, or filler jobs.
@@ -32,7 +32,7 @@ def policies(scheduling: Scheduling) -> tuple[str, ...]:
 
 
 def dispatch_gaps(collected: Collected, layout: Layout, scheduling: Scheduling, interval: float) -> pl.DataFrame:
-    """A row per job that started: id; gap, trace seconds by which it started late, beyond what is the scheduler's own, null where
+    """A row per job that started: id; gap, trace seconds by which it started late, beyond the scheduler's own delays, null where
     the rules would not have started it at its start either; waited, whether it could not start at once. No rows where the rules are
     not known.
 

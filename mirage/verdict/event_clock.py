@@ -17,7 +17,7 @@ from slurm_mirage.clock.clock_page import SLOTS
 
 COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up", "unlisted")
 SLOWER_ELSEWHERE = 20
-"""Processor time of the scheduler on another clock, of that which passes on the event clock."""
+"""Factor by which the scheduler's cycles are longer on another clock than on the event clock."""
 BY_BPF = 1
 """Mode of a clock that learns from the kernel who works. The other one looks at /proc."""
 SECONDS = ("false_quiet_seconds", "real_seconds", "virtual_seconds", "busy_real_seconds", "charged_seconds")
@@ -41,7 +41,7 @@ def measured(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def not_known(figures: Mapping[str, Any]) -> str:
-    """Why it is not known what passed in false quiets; "" if it is. figures: those of the verdict"""
+    """Why the time that passed in false quiets is not known; "" if it is known. figures: those of the verdict"""
     if figures["false_quiet_share"] is not None:
         return ""
     told = "what the event clock let pass while the host worked is not known"

@@ -111,12 +111,13 @@ def _of_gaps(collected: Collected, gaps: pl.DataFrame) -> dict[str, Any]:
 
 
 def _judged(found: Stretch) -> str:
-    """What of a class is judged: all of its quantiles, the median, or nothing."""
+    """Which quantiles of a class are judged: all of them, the median, or none."""
     return "all" if found.jobs >= FEWEST_OF_TAILS else "median" if found.jobs >= FEWEST else "nothing"
 
 
 def _of_launches(collected: Collected) -> dict[str, Any]:
-    """What was taken off the jobs' programs for their launches, and how long processors were not free after the jobs' ends."""
+    """Figures of launches: what was taken off the jobs' programs for them, and how long processors were not free after the jobs'
+    ends."""
     table = collected.jobs.select("id", "runtime").join(collected.evidence, on="id", maintain_order="left")
     ran = table.filter(col("runtime") > 0)
     return {

@@ -21,9 +21,9 @@ from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.evidence import CONNECTION_RENEWED, NODE_DOWN, NOT_JUDGED
 from slurm_mirage.rm.registry import DAEMON_KINDS
 
-_NAMED = 3  # jobs that a reason names
+_NAMED = 3  # number of jobs that a reason names
 SHOWN = 5
-"""Names of daemons in a reason."""
+"""Number of daemons that a reason names."""
 
 
 def broken(collected: Collected) -> list[tuple[str, int, str]]:

@@ -1,7 +1,7 @@
 """The members "errors" and "error_reasons" of metrics.json: half widths of the intervals of each metric.
 
 "emulation": by how much the emulation may have changed it (docs/emulation-error.md); "jobs": of its 95 % interval by resampling the
-jobs (docs/comparison-method.md). Null has a reason. Classes of jobs have "emulation" only.
+jobs (docs/comparison-method.md). Null has a reason. Classes of jobs only have "emulation".
 """
 
 from __future__ import annotations

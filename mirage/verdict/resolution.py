@@ -2,7 +2,7 @@
 
 Slurm's record has whole seconds, 100/SHRINK trace seconds each. Every submission and launch takes real time, which no setting
 shortens: START, that is START * SPEED * 100/SHRINK trace seconds. The larger of the two is what the run resolves. Where that is a
-large share of the mean wait or of the median run time, the run says nothing about the scheduler, however well the rest went.
+large share of the mean wait or of the median run time, the run does not measure the scheduler, even if all other figures are good.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Scales:
     """Mean time from the due instant to the start."""
     wait_p99: float | None
     median_runtime: float | None
-    """Of the run times that the workload asks for."""
+    """Median of the run times in the workload."""
     load_runtime: float | None = None
-    """Mean of these, each weighted by the job's processors."""
+    """Mean of the run times in the workload, each weighted by the job's processors."""
 
     @classmethod
     def of(cls, collected: Collected) -> Scales:
-        """Of all jobs that started; presets, whose waits are no waits, are left out."""
+        """The times of all jobs that started, without presets, whose waits are not measured."""
         jobs = collected.jobs.filter(col("preset").is_null()) if "preset" in collected.jobs.columns else collected.jobs
         started = jobs.drop_nulls("start")
         wait = started.select(wait=(col("start") - col("submit")).clip(0)).to_series()
@@ -65,9 +65,9 @@ class Resolution:
     shrink: float
     """SHRINK, in per cent."""
     on_event_clock: bool = False
-    """Whether the clock has no speed that could be another one."""
+    """Whether the clock is the event clock, which has no speed."""
     may_have_event_clock: bool = False
-    """Whether the run could have been played on the event clock."""
+    """Whether the run could have had the event clock."""
     manager: str = IMPLEMENTATIONS[DEFAULT].records.names.manager
     """Name of the resource manager."""
 

@@ -29,9 +29,9 @@ class Stretch:
 
     jobs: int
     p1: float | None
-    """Beyond the resolution of the run, as p99 is: single jobs may be wrong by that."""
+    """1st percentile of what is beyond the resolution of the run, as is p99: single jobs may be wrong by the resolution."""
     p50: float | None
-    """As measured: in the median Slurm's whole seconds mostly cancel out."""
+    """Median as measured, in which Slurm's whole seconds mostly cancel out."""
     p50_beyond: float | None
     """Median of what is beyond a second of Slurm's record."""
     p99: float | None

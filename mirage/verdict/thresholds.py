@@ -15,7 +15,7 @@ KNOWN_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Bounds of a valid run. Shares are fractions from 0 to 1; `_seconds` are virtual seconds."""
+    """Bounds of a valid run. `_share`: a fraction from 0 to 1 of what follows "of"; `_seconds`: virtual seconds."""
 
     resolution_share: float = 0.05
     """What the run resolves (resolution.py), of the mean wait, of the median run time, and of the threshold of `immediate`."""
@@ -48,7 +48,7 @@ class Thresholds:
     clock_offset_share: float = 0.05
     """Difference between the clocks of two hosts, of the median run time."""
     dispatch_gap_share: float = 0.05
-    """By how much waiting jobs were started late, in the mean, of the mean wait."""
+    """Mean time by which waiting jobs were started late, of the mean wait."""
     dispatch_gap_of_load_share: float = 0.01
     """The same of all jobs in processor time, as a share of the processor time that they wanted."""
     error_share: float = 0.05

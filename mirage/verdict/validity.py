@@ -73,7 +73,7 @@ def judge(
     unsure = with_one_speed(
         [
             *coarse,
-            # Where the run is too coarse, these follow from it.
+            # In a run that is too coarse, these figures follow from that.
             *([] if coarse else doubtful(collected, figures, thresholds)),
             *_not_measured(run, collected, figures),
             *unsure_clock,
@@ -97,7 +97,7 @@ def judge_errors(found: dict[str, Any], thresholds: Thresholds, collected: Colle
     """Adds to the member `validity`, as `uncertain_metrics` with the reason, the metrics of which the emulation may have changed
     more than `error_share`. A run with a main metric among them is inconclusive, unless it is invalid.
 
-    A wait is known to what the run resolves, and a fraction of the jobs to one job: smaller errors are none.
+    A wait is known to what the run resolves, and a fraction of the jobs to one job: smaller errors do not count.
     found: content of metrics.json with its errors
     """
     judged, resolved, most = found["validity"], Resolution.of(collected).trace_seconds, f"{100 * thresholds.error_share:g} %"
@@ -128,7 +128,7 @@ def add_unsure(judged: dict[str, Any], reason: str) -> None:
 
 def _of_manager(collected: Collected) -> dict[str, Any]:
     """What the verdict says of another resource manager than the default one: its name as `manager`, and as `not_measured`, by
-    figure, why there is no occasion to measure it. That is no fault of the run."""
+    figure, why it is not measured, which is not a fault of the run."""
     if collected.names == IMPLEMENTATIONS[DEFAULT].records.names:
         return {}
     why = f"not measured: {collected.names.manager} records the end of a job when its processors are free"
@@ -143,7 +143,7 @@ def _not_measured(run: RunFolder, collected: Collected, figures: Mapping[str, An
     """
     started = collected.jobs["start"].count()
     ran, few = started > 0, min(FEWEST_LATENCIES, started)
-    # A machine that is always full shows by its waiting jobs how soon the scheduler starts one.
+    # On a machine that is always full, the waiting jobs show how soon the scheduler starts one.
     known, enough = figures["start_latency_jobs"] + figures["dispatch_gap_jobs"], KNOWN_SHARE
     rules = [
         (

@@ -218,7 +218,7 @@ def _unfulfilled(kind: str, others: Sequence[tuple[Job, int]]) -> bool:
 
 def waiting(window: pl.DataFrame, depend: str, factor: float) -> tuple[pl.DataFrame, dict[str, int]]:
     """Adds the columns `dependency`, `follows` and `think_virtual` (`workload.Workload`), and `dependency_lost`, whether the job
-    has a dependency of sacct that is not played though the log does not contradict it; and the number of jobs by outcome.
+    has a dependency of sacct that is left out though the log does not contradict it; and the number of jobs by outcome.
 
     depend: "keep", "think" or "none" (`workload.prepare`)
     factor: virtual seconds per trace second

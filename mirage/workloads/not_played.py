@@ -1,4 +1,4 @@
-"""What the jobs of a log ask for and do not get in a run: how many jobs, and which share of the processor time.
+"""Requests of a log's jobs that a run does not emulate: the numbers of jobs, and their shares of the processor time.
 
 A kind is a field of sacct or SWF, or an option of sbatch. The column `not_played` of a workload has the kinds of each job.
 """
@@ -43,14 +43,14 @@ WORDS = {
 
 
 class Count(TypedDict):
-    """Number of jobs that ask for a kind and do not get it, and their share of the processor time of all jobs (0 to 1)."""
+    """Number of jobs with a kind of requests that is not emulated, and their share of the processor time of all jobs (0 to 1)."""
 
     jobs: int
     share: float
 
 
 def of_log(jobs: pl.DataFrame) -> pl.Expr:
-    """The kinds of a job that no configuration plays, separated by blanks.
+    """The kinds of a job that no configuration can emulate, separated by blanks.
 
     jobs: SWF frame with the columns that sacct adds and those of `dependencies.waiting`
     """
@@ -70,9 +70,9 @@ def without_array_limit(is_played: pl.Expr) -> pl.Expr:
 
 
 def with_requests(jobs: pl.DataFrame, asked: Requests, routed: pl.Series, qos: pl.Series) -> pl.Series:
-    """The column `not_played` of the jobs with the kinds that the configuration does not play.
+    """The column `not_played` of the jobs with the kinds that the configuration does not emulate.
 
-    A partition, queue or QOS that all jobs name is none: it gives no job anything that another does not get.
+    A partition, queue or QOS that all jobs name does not count, because it does not distinguish them.
 
     jobs: `workload.Workload.jobs`
     asked: the requests with which they are submitted
@@ -115,7 +115,7 @@ def _joined(kinds: pl.Expr, signs: Mapping[str, pl.Expr]) -> pl.Expr:
 
 
 def counts(jobs: pl.DataFrame) -> dict[str, Count]:
-    """The numbers of jobs by kind and of those with any kind, most processor time first; {} if everything is played.
+    """The numbers of jobs by kind and of those with any kind, most processor time first; {} if everything is emulated.
 
     jobs: columns `not_played`, `preset`, `ran`, `processors` and `runtime` of `workload.Workload.jobs`. Preset jobs are not
         counted; a job that never ran has no processor time
@@ -136,7 +136,7 @@ def counts(jobs: pl.DataFrame) -> dict[str, Count]:
 
 
 def in_words(found: Mapping[str, Count]) -> str:
-    """The counts as a sentence: `GPUs or other GRES: 16 jobs, 41 % of the processor time; ...`; "" if everything is played."""
+    """The counts as a sentence: `GPUs or other GRES: 16 jobs, 41 % of the processor time; ...`; "" if everything is emulated."""
     return "; ".join(
         f"{WORDS.get(kind, kind)}: {_jobs(count['jobs'])}, {_per_cent(count['share'])} of the processor time"
         for kind, count in found.items()

@@ -182,7 +182,8 @@ def prepare(
 
 
 def _left_behind(taken: Taken) -> dict[str, int]:
-    """Jobs that ran or waited in the log when the selection begins and are not played, and the processors of the running ones."""
+    """Jobs that ran or waited in the log when the selection begins and are not submitted, and the processors of the running
+    ones."""
     before = taken.before.filter(pl.col("wait") >= 0)
     state = presets(before, taken.instant, "all")[0].with_columns(processors=_processors().clip(0))
     running = state.filter(pl.col("preset") == RUNNING)

@@ -1,4 +1,4 @@
-"""What runs of the study of filler jobs measured, with the columns of its simulation."""
+"""Results of the study's runs with filler jobs, in the columns of its simulation."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def page(
 ) -> str:
     """The page as HTML.
 
-    simulated, measured: `simulation.summary` of the simulations and of the runs (None: nothing was played)
+    simulated, measured: `simulation.summary` of the simulations and of the runs (None: there were no runs)
     mains: of each workload, the accuracy at which all speeds were simulated
     comparison: name of the folder of the runs, beside the study's
     """
@@ -132,7 +132,7 @@ def _table(caption: str, rows: pl.DataFrame) -> Table:
 
 
 def beside(simulated: pl.DataFrame, measured: pl.DataFrame) -> Table:
-    """What was measured, beside the simulation of the same fillers."""
+    """The measured results beside the simulation of the same fillers."""
     keys = ["accuracy", "variant", "slot", "t", "c"]
     both = measured.join(simulated.filter(col("workload") == LOG), on=keys, how="left", suffix="_simulated")
     shown = []

@@ -31,7 +31,7 @@ SEED_IDLE = 0.1
 SAVE_PART = 2 / 3
 """Part of a start and a save that the save takes; our choice, the default of FILLER_JOBS."""
 KEYS = ("workload", "accuracy", "variant", "slot", "t", "c")
-"""Columns that tell what was simulated."""
+"""Columns that identify what was simulated."""
 VALUES = (
     "idle", "main", "filler", "gain", "net", "bound", "seed_bound", "lost", "overhead", "preemptions", "delayed", "delay", "wait",
 )  # fmt: skip
@@ -60,7 +60,7 @@ class Point:
     c: float
 
     def words(self) -> Filler:
-        """Without periodic saves, as in the source."""
+        """The words of these fillers, without periodic saves as in the source."""
         save = SAVE_PART * self.t * self.slot
         return Filler(save=save, restore=self.t * self.slot - save, interval=0.0, slot=self.slot, speed=self.c)
 
@@ -101,7 +101,7 @@ class Study:
     machine: saturation.Study = field(default_factory=saturation.Study)
 
     def points(self, accuracy: str) -> list[Point]:
-        """What is simulated with estimates of this accuracy."""
+        """The points that are simulated with estimates of this accuracy."""
         cs = self.cs if accuracy == self.main else (1.0,)
         return [Point(variant, slot, t, c) for variant in (SLOTS, PLANNED) for slot in self.slots for t in self.ts for c in cs]
 

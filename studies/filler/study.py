@@ -1,4 +1,4 @@
-"""`make study STUDY=filler`: what filler jobs gain and cost, simulated, and with TRACE played as well (studies/filler.md).
+"""`make study STUDY=filler`: gain and cost of filler jobs, simulated, and with TRACE also measured in runs (studies/filler.md).
 
 The runs are a comparison of their own (results/STUDY-runs), so that an interrupted study goes on as `make compare` does.
 results/STUDY holds simulated.csv, measured.csv and study.html.
@@ -43,16 +43,16 @@ JOBS, FULL_JOBS = "200", "500"
 REPETITIONS, FULL_REPETITIONS = 3, 10
 PLAYED = [(variant, t, 1.0) for t in (0.02, 0.2) for variant in (SLOTS, PLANNED)]
 FULL_PLAYED = [*PLAYED, *((variant, 0.5, 0.8) for variant in (SLOTS, PLANNED))]
-"""Variant, t and c of what is played."""
+"""Variant, t and c of the runs."""
 SLOT = 1800.0
-"""Seconds of a slot in what is played, and in the simulation of the log: each end of a slot starts a program on every idle node."""
+"""Seconds of a slot in the runs, and in the simulation of the log: each end of a slot starts a program on every idle node."""
 LOG_ACCURACIES = ("keep", "0", "0.5", "1")
 # Seconds before progress is shown.
 _PATIENCE = 5.0
 
 
 def study_filler(given: Knobs, screen: Screen) -> Ending:
-    """Simulate, play what is to be played, and make the page."""
+    """Run the simulations, then the runs if TRACE is given, and make the page."""
     is_full = given.campaign.is_full
     name = name_of(given, NAME)
     refuse(given, NAME, ("MODEL", "SLURM_CONF", "CLASSES", "CONFIGS", "FILLER", "FILLER_JOBS"))
@@ -163,7 +163,7 @@ def jobs_of_log(knobs: Knobs, trace: Trace, accuracy: str) -> Jobs:
 
 
 def _write(name: str, rows: pl.DataFrame, mains: dict[str, str], comparison: str | None, points: list[Point]) -> None:
-    """Write the page, and what was measured."""
+    """Write the page and the measured results."""
     from studies.filler.measured import StudyRun
     from studies.filler.measured import rows as measured_rows
     from studies.filler.page import LOG, page

@@ -214,7 +214,7 @@ def _known(values: Sequence[float | None]) -> float | None:
 
 
 def _gain(before: float | None, after: float | None) -> float | None:
-    """By how many per cent it is lower than before."""
+    """Reduction of a value in per cent."""
     return None if not before or after is None else 100 * (1 - after / before)
 
 

@@ -82,9 +82,10 @@ DRAWS = {
     for (jobs, version), row in _DRAWS.items()
     for column, bounds in zip(TABLE_4_COLUMNS, row, strict=True)
 }
-"""Ranges of figures of table 4 that 95 % of simulated workloads have whose jobs are drawn at random from the three applications.
+"""Ranges of figures of table 4 that contain 95 % of simulated workloads, whose jobs are drawn at random from the three
+applications.
 
-Of 150, 80, 40 and 16 workloads of 50, 100, 200 and 400 jobs with the run times of the model dmr, without Slurm's delays
+They are from 150, 80, 40 and 16 workloads of 50, 100, 200 and 400 jobs with the run times of the model dmr, without Slurm's delays
 (tests/unit/malleable_simulation.py). The source has drawn one of them.
 """
 

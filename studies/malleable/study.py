@@ -33,7 +33,7 @@ APPLICATIONS, SLEEP = "applications", "sleep"
 COMMON = {"CPUS": "1", "CONFIG": "backfill", "REPLICAS": "3"}
 MACHINES = {APPLICATIONS: {"MODEL": "dmr", "NODES": "64"}, SLEEP: {"MODEL": "feitelson96", "NODES": "20", "LOAD": "2"}}
 """Flexible sleep has up to 20 nodes: the machine whose sizes feitelson96 draws. Its run times are not published. With those of the
-model and gaps of 10 s hardly anybody waits; so jobs come twice as fast as the machine can serve them, as if they were longer.
+model and gaps of 10 s hardly any job waits; so jobs arrive at twice the rate that the machine can serve, as if they were longer.
 """
 ARMS = {
     APPLICATIONS: {FIXED: "", PREFERRED: "dmr", WIDE: "dmr preferred=none"},
@@ -43,14 +43,14 @@ ARMS = {
 FULL_ARMS = {APPLICATIONS: {f"{PREFERRED}-async": "dmr async", f"{WIDE}-async": "dmr preferred=none async"}, SLEEP: {}}
 JOBS, FULL_JOBS = (50,), (50, 100, 200, 400)
 BENCHMARK = "bench/resize.json"
-"""Of make bench PART=resize, in results/."""
+"""Folder of make bench PART=resize, in results/."""
 
 STRATEGIES = {
     "minimum": "recorded preferred=none start=min",
     "average": "recorded preferred=mean start=min",
     "preferred": "recorded",
 }
-"""MALLEABLE_JOBS by the strategy of Wagomu's scheduler that it comes near to (studies/README.md)."""
+"""MALLEABLE_JOBS by the strategy of Wagomu's scheduler that it approximates (studies/README.md)."""
 SHARES, FULL_SHARES = (0, 50, 100), (0, 20, 40, 60, 80, 100)
 SHARE_KNOBS = {"NODES": "128", "CPUS": "1", "CONFIG": "backfill", "OFFSET": "19151", "REPLICAS": "1", "SIZES": "fit"}
 SHARE_JOBS, FULL_SHARE_JOBS = "100", "1000"
@@ -70,7 +70,7 @@ class Comparison:
     arms: Arms
 
     def run(self, screen: Screen) -> Ending:
-        """Check the knobs, play the runs that are not finished, and compare. A finished comparison is only shown again."""
+        """Check the knobs, execute the runs that are not finished, and compare. A finished comparison is only shown again."""
         malleable.check(self.knobs.with_values({"MALLEABLE": Decimal(1)}))
         return Campaign.of(self.knobs, clock_choice.chosen(self.knobs, screen), self.arms).run(screen)
 

@@ -36,8 +36,8 @@ def check_words(knobs: FillerKnobs) -> None:
 
 
 def check(knobs: Knobs) -> None:
-    """Check the words of the filler jobs, and that the cluster of the knobs, and its configuration, can have them, if it is to.
-    Raises WrongUse."""
+    """If FILLER asks for filler jobs, check their words, and that the cluster and its configuration can have them. Raises
+    WrongUse."""
     check_words(knobs.fillers)
     if not knobs.fillers.is_wanted:
         return

@@ -39,7 +39,7 @@ COMPLETED, SLOT, REQUEST, PREEMPTED = "completed", "slot", "request", "preempted
 LIMIT, CANCELLED, FAILED, RUNNING = "limit", "cancelled", "failed", "running"
 OUTCOMES = (COMPLETED, SLOT, REQUEST, PREEMPTED, LIMIT, CANCELLED, FAILED, RUNNING)
 """How an execution ended: the filler's work was done; at the end of its slot; it saved on request and left; Slurm took the node for
-another job; at its time limit; cancelled, as all are at the end of the run; otherwise; not at all."""
+another job; at its time limit; cancelled, as all are at the end of the run; for another reason; not at all."""
 
 
 def simulated_executions(simulated: Filled, words: Filler) -> pl.DataFrame:

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 SAVES_FILE = "fillers.bin"
 FILLERS_FILE = "fillers.csv"
-"""There if the run had fillers."""
+"""Exists if the run had fillers."""
 KEY = "filler"
-"""Member of run.json that says which fillers a run has."""
+"""Member of run.json that describes the fillers of a run."""
 PREFIX = "mirage-filler-"
-"""Of the names of fillers in Slurm; their numbers follow."""
+"""Prefix of the names of fillers in Slurm; their numbers follow."""
 _ROUNDING = 1_000_000
-"""Virtual ns by which progress may differ from the time in which it was made."""
+"""Virtual ns by which progress may differ from the time of work that led to it."""
 
 _SAVES: Schema = {
     **dict.fromkeys(("filler", "slurm_id"), pl.Int64),
@@ -79,8 +79,8 @@ def is_filler(names: pl.Expr) -> pl.Expr:
 def collect(run: RunFolder, log: pl.DataFrame, ahead: int, time: TimeMap) -> Fillers | None:
     """The fillers of the run; None for a run without any.
 
-    log: of `read_completions`, whose instants are `ahead` ns of UTC
-    Raises WrongUse for words that are none.
+    log: result of `read_completions`, whose instants are `ahead` ns ahead of UTC
+    Raises WrongUse for invalid words.
     """
     told = run.settings.get(KEY)
     if not isinstance(told, Mapping):
@@ -166,15 +166,14 @@ def _of_executions(runs: pl.DataFrame, saves: pl.DataFrame) -> pl.DataFrame:
 
 
 def _table(joined: pl.DataFrame, words: Filler, time: TimeMap) -> pl.DataFrame:
-    """fillers.csv. An instant that Slurm printed is the record's within that second, else its middle.
+    """fillers.csv. An instant that Slurm printed is replaced by the record's within that second, or by the middle of the second.
 
-    Of an execution without a record, which was killed before its first save, it is not known when it was restored: what a restore
-    costs is taken for it.
+    An execution that was killed before its first save has no record: it is assumed that its restore took what a restore costs.
     """
     last = pl.max_horizontal("v_began", "v_last")
     frame = joined.with_columns(v_start=pl.when(col("v_began").is_null()).then("s_start").otherwise("v_began"))
     frame = frame.with_columns(v_start=pl.when(col("v_began").is_null()).then("s_start").otherwise(in_second("v_start", "s_start")))
-    # A program ends a moment after its last record; one that was killed at any instant of the second that Slurm printed.
+    # A program ends a moment after its last record; a killed one ended at an unknown instant of the second that Slurm printed.
     frame = frame.with_columns(v_end=pl.max_horizontal(in_second("v_last", "s_end"), "v_start", last))
     frame = frame.with_columns(v_end=pl.when(col("s_end").is_not_null()).then("v_end"))
     length = pl.coalesce("v_end", last, "v_start") - col("v_start")
@@ -221,7 +220,8 @@ def vacated(fillers: Fillers | None, jobs: pl.DataFrame, log: pl.DataFrame, seco
     """When fillers left the nodes of each job for it: id, vacated (trace seconds). Jobs whose nodes were held by no filler, or by
     another job of the workload after the last filler, are left out.
 
-    jobs: id, slurm_id, start, end; log: of `read_completions`; second: trace seconds of a virtual one, to which the end of a filler
+    jobs: id, slurm_id, start, end; log: result of `read_completions`; second: trace seconds of a virtual one, to which the end of a
+    filler
         that was killed is known
     """
     nothing = pl.DataFrame(schema={"id": pl.Int64, "vacated": pl.Float64})
@@ -279,7 +279,7 @@ def _progress(saves: pl.DataFrame, words: Filler) -> list[str]:
 
 
 def _ends(joined: pl.DataFrame, saves: pl.DataFrame, words: Filler) -> list[str]:
-    """A filler completes with exactly its work done, and does nothing afterwards."""
+    """Messages about fillers that completed with more or less than their work, or did something afterwards."""
     wanted = pl.DataFrame(
         [
             (number, round((words.work_of(number) or math.nan) * NS))
@@ -301,7 +301,7 @@ def _ends(joined: pl.DataFrame, saves: pl.DataFrame, words: Filler) -> list[str]
 
 
 def _overlaps(runs: pl.DataFrame) -> list[str]:
-    """A filler runs on one node at a time."""
+    """Messages about fillers that ran on two nodes at the same time."""
     until = col("s_end").shift(1).over("filler")
     return _told(runs, {"began before the one before had ended": (col("s_start") < until).fill_null(False)}, "executions")
 
@@ -319,7 +319,7 @@ def _told(table: pl.DataFrame, checks: Mapping[str, pl.Expr], what: str) -> list
 
 
 def read_fillers(path: Path, parameter: str) -> pl.DataFrame:
-    """The table of a run, columns of `FILLERS_SCHEMA`. parameter: the one that named the run, for messages.
+    """The table of a run, columns of `FILLERS_SCHEMA`. parameter: the parameter that named the run, for messages.
 
     Raises WrongUse with the file and the first wrong line.
     """

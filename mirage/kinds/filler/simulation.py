@@ -97,7 +97,7 @@ def _slot_end(start: float, slot: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _until_save(longest: float, costs: Costs) -> float:
-    """How long after its restoration a filler works at last, if it has to have saved by then: `longest` and a save.
+    """How long after its restoration a filler stops working, if its save has to be complete after `longest` and a save.
 
     That is `longest` or, if a periodic save would be under way then, the begin of that.
     """
@@ -109,7 +109,7 @@ def _until_save(longest: float, costs: Costs) -> float:
 
 @njit(cache=True, nogil=True)
 def _natural_end(start: float, needed: float, costs: Costs) -> tuple[float, bool]:
-    """When an execution ends that nobody ends, and whether its `needed` seconds of work are done then, or its slot is over."""
+    """When an execution ends by itself, and whether its `needed` seconds of work are done then, or its slot is over."""
     restore, save, interval, slot, _ = costs
     saves = max(0.0, np.ceil(needed / interval - 1e-9) - 1) if interval > 0 else 0.0
     over, done = _slot_end(start, slot), start + restore + needed + saves * save
@@ -173,7 +173,7 @@ def _fill(
     slot, speed = costs[3], costs[4]
     rows, used = np.empty((1024 if tabulate else 1, 13)), 0
     sums, counts = np.zeros(6), np.zeros(4, np.int64)
-    # Who has each processor: _MAIN, _EMPTY, or a filler, from 0 on. The processors of a job are a linked list.
+    # The holder of each processor: _MAIN, _EMPTY, or a filler, from 0 on. The processors of a job are a linked list.
     holder, following, first = np.full(machine, _EMPTY), np.full(machine, -1), np.full(hold.size, -1)
     # Of the filler on a processor: begin and natural end of its execution; seconds of work at its begin, whether done at its end.
     began, due, needed, finishes = np.zeros(machine), np.full(machine, np.inf), np.zeros(machine), np.zeros(machine, np.bool_)
@@ -256,7 +256,7 @@ def _fill(
         while returns[0][0] <= instant:
             heapq.heappush(waiting, heapq.heappop(returns)[1])
         while begin <= instant < stop and len(empty) > 0 and len(waiting) > 0:
-            # The one with the highest number was never started, unless there are no more.
+            # The filler with the highest number was never started, unless there are no more.
             filler, processor = heapq.heappop(waiting), heapq.heappop(empty)
             executions[filler] += 1
             if executions[filler] == 1 and (count < 0 or filler + 1 < count):

@@ -33,7 +33,7 @@ FIGURES: tuple[tuple[str, str, str], ...] = (
 )
 
 INTERVALS = 20
-"""Equal parts of the schedule for which loads are told, and from which intervals of means are estimated."""
+"""Number of equal parts of the schedule for which loads are reported, and from which intervals of means are estimated."""
 _LEVEL = 0.95
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -120,7 +120,7 @@ _QUANTITIES = {
     "lost": col("lost"),
     "overhead": col("saving") + col("restoring") + col("waiting"),
 }
-"""Of an execution, which counts in proportion where it lies in a part of the time; null: its length."""
+"""Columns of an execution, which count in proportion to its time in a part of the schedule; null: its length."""
 
 
 def _filled(runs: pl.DataFrame, quantity: pl.Expr, edges: Floats) -> Floats:

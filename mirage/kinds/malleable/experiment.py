@@ -30,7 +30,7 @@ def of_slurm(knobs: Knobs) -> tuple[str, bool, str]:
 
 
 def check(knobs: Knobs) -> None:
-    """Check that the cluster of the knobs can have malleable jobs, if it is to have them. Raises WrongUse with the reason."""
+    """If MALLEABLE asks for malleable jobs, check that the cluster can have them. Raises WrongUse with the reason."""
     if not knobs.malleable.is_wanted:
         return
     if knobs.nodes.front_ends:
@@ -47,7 +47,7 @@ def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
 
 
 def applied(knobs: Knobs, chosen: Workload, slack: float) -> Workload:
-    """The workload with its malleable jobs, as it is without MALLEABLE. Raises WrongUse."""
+    """The workload with its malleable jobs; unchanged without MALLEABLE. Raises WrongUse."""
     if not knobs.malleable.is_wanted:
         return chosen
     rule, machine = jobs.Rule.of(knobs.malleable.sizes), knobs.nodes.machine

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BROKER_FILE = "resizes.jsonl"
 """The broker's journal: a line for each answer. All runs of an instance write to it."""
 RESIZES_FILE = "resizes.csv"
-"""There if jobs could change their size, beside allocations.csv."""
+"""Exists, like allocations.csv, if jobs could change their size."""
 LONGEST_LINE = 65_536
 """Bytes of a line of the journal; the user of the instance can write anything to it."""
 
@@ -74,7 +74,7 @@ def read_answers(path: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What the broker answered the jobs of an instance, and what resizes cost them.
 
     Answers: slurm_id, mode, kind, from, to, v_asked, v_decided, v_done, outcome, reason, way, for (slurm id).
-    Costs: slurm_id, v_resumed, v_cost. Lines that are none of the journal are left out. The file may be absent.
+    Costs: slurm_id, v_resumed, v_cost. Invalid lines are left out. The file may be absent.
     """
     answers: list[tuple[Any, ...]] = []
     costs: list[tuple[Any, ...]] = []
@@ -105,7 +105,7 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _ns(value: Any) -> int | None:
-    """Virtual seconds as ns; None for anything that is no number of them."""
+    """Virtual seconds as ns; None for anything that is not a number of seconds."""
     return None if INSTANT.fault(value, "") else round(value * NS)
 
 
@@ -123,10 +123,10 @@ def helpers(job_ids: pl.Series) -> list[str]:
 
 
 def resizes(answers: pl.DataFrame, costs: pl.DataFrame, submitted: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
-    """The answers that are no `none`, in order of their instants; columns of RESIZES_SCHEMA. A cost is the job's first after it."""
+    """The answers other than `none`, in order of their instants; columns of RESIZES_SCHEMA. A cost is the job's first after it."""
     found = answers.filter(col("kind") != NONE).with_columns(v_instant=pl.coalesce("v_done", "v_decided", "v_asked"))
     paid = costs.sort("v_resumed").with_columns(v_by="v_resumed")
-    # The cost of a shrink is paid before its nodes go, and told then.
+    # A job pays the cost of a shrink before it gives up the nodes, and reports it then.
     paid = paid.select("id", "v_by", "v_cost").sort("v_by")
     nearest: dict[str, Any] = {"by": "id", "strategy": "forward", "check_sortedness": False}
     found = found.sort("v_decided").join_asof(paid, left_on="v_decided", right_on="v_by", **nearest)
@@ -167,7 +167,7 @@ def allocations(joined: pl.DataFrame, answers: pl.DataFrame, time: TimeMap) -> p
     They are sigsleep's, within the seconds that Slurm printed if it has the same changes; of jobs that were killed before sigsleep
     could write they follow from the broker's answers. An instant outside of the job's time is moved to its start or end.
 
-    joined: as `with_sizes` leaves it, with v_start and v_end
+    joined: result of `with_sizes`, with v_start and v_end
     """
     jobs = joined.filter((col("malleable") != "") & col("v_start").is_not_null())
     span = ("id", "v_start", "v_end", "cpus")
@@ -195,7 +195,7 @@ def allocations(joined: pl.DataFrame, answers: pl.DataFrame, time: TimeMap) -> p
 def surpluses(joined: pl.DataFrame, pauses: pl.DataFrame, answers: pl.DataFrame) -> pl.DataFrame:
     """By how many virtual ns each malleable job that sigsleep recorded ran longer than its sizes make it need: id, surplus.
 
-    joined: as `with_sizes` leaves it; pauses: id, slurm_id, v_suspend, v_resume
+    joined: result of `with_sizes`; pauses: id, slurm_id, v_suspend, v_resume
     """
     jobs = joined.filter(col("r_sizes").is_not_null())
     ids = jobs.select("id")
@@ -244,7 +244,7 @@ def _surplus(job: Mapping[str, Any]) -> float:
 def summary(answers: pl.DataFrame, found: pl.DataFrame, jobs: int) -> dict[str, Any]:
     """The member "resizes" of metrics.json: what the broker answered, how long it took (virtual seconds), and what resizes cost.
 
-    answers: of `read_answers`; found: of `resizes`; jobs: number of malleable jobs
+    answers: result of `read_answers`; found: result of `resizes`; jobs: number of malleable jobs
     """
     took = ((col("v_done") - col("v_asked")) / NS).alias("took")
     table = answers.with_columns(took)

@@ -52,7 +52,7 @@ FLEXIBLE_SLEEP = "1:20:2:- check=5 cost=0.42:0"
 def words_of(rule: str, nodes: int, most: int) -> str:
     """The words of a job that has so many whole nodes, on a machine of `most` nodes; "" for a job that has no other size.
 
-    Raises WrongUse for a text that is no rule, and for a job that the rule does not know.
+    Raises WrongUse for a text that is not a rule, and for a job that the rule does not cover.
     """
     name, *words = rule.split() or [""]
     preference, options = "recorded", []

@@ -79,7 +79,7 @@ def most_allocated(collected: Collected) -> tuple[int, float] | None:
     if held.is_empty():
         return 0, 0.0
     moves = pl.concat([held.select(at="begin", by="p"), held.select(at="end", by=-col("p"))])
-    # What ends at an instant is gone before what begins at it.
+    # At the same instant, ends are counted before begins.
     course = moves.sort("at", "by").with_columns(total=col("by").cum_sum())
     most, since = course.select(col("total").max(), col("at").get(col("total").arg_max())).row(0)
     return int(most), float(since)

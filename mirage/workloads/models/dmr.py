@@ -26,7 +26,7 @@ NAMES = {CONJUGATE_GRADIENT: "CG", JACOBI: "Jacobi", N_BODY: "N-body"}
 SIZES = {CONJUGATE_GRADIENT: 32, JACOBI: 32, N_BODY: 16}
 """Processors at submission: the maximum of table 1."""
 RUN_TIMES = {CONJUGATE_GRADIENT: 245, JACOBI: 245, N_BODY: 1250}
-"""Seconds with these."""
+"""Run times in seconds with these numbers of processors."""
 MEAN_GAP = 10.0
 
 

@@ -70,7 +70,7 @@ def rounded_requests(rng: np.random.Generator, runs: Wholes) -> Wholes:
 def pick(rng: np.random.Generator, weights: Floats, count: int) -> Wholes:
     """`count` indices, each drawn in proportion to its weight."""
     bounds = np.cumsum(weights)
-    # Rounding can take the product to the last bound itself.
+    # By rounding, the product can reach the last bound.
     found: Wholes = np.searchsorted(bounds, rng.random(count) * bounds[-1], side="right").clip(0, len(weights) - 1)
     return found
 

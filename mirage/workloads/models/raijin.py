@@ -38,7 +38,7 @@ def sizes_and_shares(processors: int) -> tuple[Wholes, Floats]:
 
 
 def mean_run() -> float:
-    """Seconds."""
+    """Mean run time in seconds."""
     return float((np.diff(RUN_SHARES) * np.diff(RUN_BOUNDS) / np.diff(np.log(RUN_BOUNDS))).sum())
 
 
@@ -49,7 +49,7 @@ def offered_load() -> float:
 
 
 def draw(rng: np.random.Generator, jobs: int, processors: int) -> Draft:
-    """Submissions are uniform, at the rate that offers any machine what the thesis's jobs offer Raijin."""
+    """Submissions are uniform, at the rate that gives any machine the offered load that Raijin has from the thesis's jobs."""
     values, shares = sizes_and_shares(processors)
     sizes = values[pick(rng, shares, jobs)]
     runs = np.exp(np.interp(rng.random(jobs), RUN_SHARES, np.log(RUN_BOUNDS))).round().astype(np.int64)

@@ -1,4 +1,4 @@
-"""Full file systems: recognises them, and names them in an error message."""
+"""Recognises full file systems, and names them in an error message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 LEAST_FREE = 16_384
 """Bytes: with less space, or without a file number, a file system counts as full."""
 MUCH = 64 << 20
-"""Bytes: a file system with more space was not full just now."""
+"""Bytes: with more space, a full file system was not the cause of an error."""
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 

@@ -1,4 +1,4 @@
-"""How a command enters the network of an instance: what `farm.network` gives to those who run commands of a resource manager."""
+"""How commands of a resource manager enter the network of an instance; `farm.network` implements it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Callable
 
 @dataclass(frozen=True)
 class Entrance:
-    """Words before a command that enter namespaces, and the open descriptors that it has to inherit for that."""
+    """Arguments that are put before a command and enter namespaces, and the open descriptors that they need."""
 
     words: Sequence[str] = ()
     descriptors: Sequence[int] = ()
 
 
 Enter = Callable[[], "AbstractContextManager[Entrance]"]
-"""Opens the way in for one command. It is asked anew for each: the farm may have been started again."""
+"""Returns the entrance for one command. It is called for each command, because the farm may have been restarted."""
 
 
 def here() -> AbstractContextManager[Entrance]:
-    """The way in for a command that runs where its caller is."""
+    """The entrance for a command that runs in its caller's namespaces: an empty one."""
     return nullcontext(Entrance())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def one_line(text: str) -> str:
-    """The text with escapes in the place of line breaks and other characters that are not printable: it may quote a file."""
+    """Replace line breaks and other unprintable characters by escapes, because the text may quote a file."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -56,7 +56,7 @@ def write_atomically(
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Give two files or folders of one file system each other's name in one step. Raises OSError."""
+    """Exchange the names of two files or folders of one file system atomically. Raises OSError."""
     rename = ctypes.CDLL(None, use_errno=True).renameat2
     if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
         raise OSError(number := ctypes.get_errno(), os.strerror(number), str(one))

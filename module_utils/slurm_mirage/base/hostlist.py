@@ -43,7 +43,7 @@ def expand(text: str) -> list[str]:
 
 
 def count(text: str) -> int:
-    """Return how many names the host list `text` has, without making them; what is no range counts as one name.
+    """Return the number of names in the host list `text`, without expanding it; text without a range counts as one name.
 
     Raises ValueError for a name of more than LONGEST_NAME characters, and for a list of more than LONGEST_LIST.
     """
@@ -61,7 +61,7 @@ def count(text: str) -> int:
 
 
 def _length(item: str) -> int:
-    """Numbers in one range (`7`, `1-3`); 1 for what is none."""
+    """Number of names in one range (`7`, `1-3`); 1 for any other text."""
     first, _, last = item.partition("-")
     return max(0, int(last) - int(first) + 1) if first.isdecimal() and last.isdecimal() else 1
 

@@ -20,7 +20,7 @@ INSTANCE_VARIABLE = "SLURM_MIRAGE_INSTANCE"
 
 
 DATABASE = "pbs/datastore"
-"""Folder of the database of an OpenPBS in an instance's directory; root's is the folder that it is in."""
+"""Folder of OpenPBS's database in an instance's directory. Its parent folder belongs to root."""
 TICKS = os.sysconf("SC_CLK_TCK")
 """Clock ticks of start times in a second."""
 
@@ -180,7 +180,7 @@ def of_instance(directory: str) -> dict[int, int]:
     """
     found = _all()
     parent = {pid: ppid for pid, (ppid, _) in found.items()}
-    # Whoever has the start time after the check has been checked.
+    # A process that still has its start time after the check is the one that was checked.
     members = {pid for pid, (_, started) in found.items() if belongs(pid, directory) and is_alive(pid, started)}
     has_grown = True
     while has_grown:
@@ -241,7 +241,7 @@ def send_all(processes: Iterable[tuple[int, int]], numbers: Iterable[signal.Sign
 
 
 def _send(pid: int, started: int, numbers: Iterable[signal.Signals]) -> None:
-    """As `send_all`, to one process. Between look and signal its descriptor keeps the id from being another process's."""
+    """As `send_all`, to one process. Its open descriptor prevents that the id is reused between the check and the signal."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError as error:

@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class RunSettings:
-    """The content of a run.json; it may hold more keys than anybody reads. Every method raises WrongUse for a bad value."""
+    """The content of a run.json. Keys that no method is asked for are ignored. Every method raises WrongUse for a bad value."""
 
     def __init__(self, path: Path, content: Mapping[str, Any]) -> None:
         self._path, self._content = path, content
@@ -56,7 +56,7 @@ class RunSettings:
         return value
 
     def one_of(self, name: str, known: Mapping[str, Value], default: str) -> Value:
-        """The value in `known` of the key that the text says."""
+        """The value that `known` has for the text of a key."""
         chosen = self.text(name, default)
         if chosen not in known:
             raise WrongUse(f"{self._path}: {name} {chosen!r}: may be one of {', '.join(sorted(known))}")

@@ -1,11 +1,11 @@
 """Reads JSON that other users may have written: of bounded size and depth, and of the expected shape.
 
-Refused are: NaN and Infinity, numbers beyond +-LARGEST, an object with two members of one name, text that is no Unicode, and
-what has not the shape that the caller declares. A shape is one of the classes below, or several of them in each other:
+It refuses NaN and Infinity, numbers beyond +-LARGEST, an object with two members of the same name, text that is not valid Unicode,
+and values that do not have the shape that the caller declares. A shape is one of the classes below, or several of them, nested:
 
     Object({"event": Text(words=("ended", "halted")), "index": COUNT, "real": INSTANT, "since": Maybe(INSTANT)})
 
-An object may have more members than its shape: those are read, and nothing is known of them. A bool is no number.
+An object may have members that its shape does not name; they are read without a check. A bool is not a number.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from typing import Any, Protocol
 from .errors import WrongUse, one_line
 
 LARGEST = 2.0**64
-"""The largest number, and its negative the smallest."""
+"""The largest number that is accepted; the smallest one is -LARGEST."""
 LONGEST = 256 << 20
 """Bytes of a file at most."""
 DEEPEST = 32
-"""Objects and lists in each other at most."""
+"""Largest depth of nested objects and lists."""
 _DIGITS = 25  # of a whole number at most: reading thousands of them would take long
 _SHOWN = 40  # characters of a value in a message
 
 
 class NotStrict(ValueError):
-    """The text is no JSON as it is expected. The message is one line: the place and what is wrong."""
+    """The text is not JSON of the expected shape. The message is one line: the place and what is wrong."""
 
 
 class Damaged(WrongUse):
-    """A file is no JSON as it is expected. The message is one line: the file, the place and what is wrong."""
+    """A file is not JSON of the expected shape. The message is one line: the file, the place and what is wrong."""
 
     def module_message(self) -> str:
-        """The message of an Ansible module. No parameter is wrong, and a run may have begun."""
+        """The message of an Ansible module, without `wrong use:`: no parameter is wrong, and a run may have begun."""
         return str(self)
 
 
@@ -106,7 +106,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Maybe:
-    """A value that may be null, or a member that may not be there."""
+    """A value that may be null; a member with it may be missing."""
 
     of: Shape
 
@@ -116,7 +116,7 @@ class Maybe:
 
 @dataclass(frozen=True)
 class IfThere:
-    """A member that may not be there, but is not null."""
+    """A member that may be missing, but is never null."""
 
     of: Shape
 
@@ -223,7 +223,7 @@ FLAG = Flag()
 
 
 def without_null(members: Mapping[str, Any]) -> dict[str, Any]:
-    """The members that are not null: for `Maybe`, one that is null is as good as one that is not there."""
+    """The members that are not null. The shape `Maybe` does not distinguish null from a missing member."""
     return {name: value for name, value in members.items() if value is not None}
 
 

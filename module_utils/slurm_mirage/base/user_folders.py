@@ -50,7 +50,7 @@ _KINDS = {
 
 
 class Refused(WrongUse):
-    """What is in a folder of the instance's user is not what belongs there. The message names the path and what was found.
+    """An entry in a folder of the instance's user is not what is expected there. The message names the path and what was found.
 
     No parameter is wrong, and a run may have begun: the message of an Ansible module does not begin with `wrong use:`.
     """
@@ -141,7 +141,7 @@ class Folder:
         return descriptor
 
     def _open_existing(self, name: str, flags: int) -> int:
-        """O_PATH opens nothing but the name: no FIFO is waited for, no device is touched. What was checked is then opened."""
+        """Open the name with O_PATH, which neither waits for a FIFO nor opens a device, check it, then open exactly this file."""
         found = self._locate(name, os.O_PATH)
         try:
             status = os.fstat(found)

@@ -85,7 +85,7 @@ class Actions:
         return allowed if job.limit is not None else None
 
     def _conclude(self, job: SizedJob, to: int, reason: str, allowed: AllowedWork | None, helper: str) -> Result:
-        """What has become of the change: the resource manager knows, whatever a command said."""
+        """The result of the change. The job in the resource manager decides it, not the answer of a command."""
         try:
             now = self.job(job.job_id)
             is_there = now is not None and now.state in (JobState.RUNNING, JobState.SUSPENDED)

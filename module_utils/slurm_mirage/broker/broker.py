@@ -1,4 +1,4 @@
-"""Answers the requests of malleable jobs: looks, decides, acts, and notes it in the journal."""
+"""Answers the requests of malleable jobs: queries the queue, decides, changes the job's size, and journals it."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Client:
     """The job of the process at its other end."""
     offer: Offer | None = None
     next_check: Check | None = None
-    """An icheck that has been answered, and for whose next point is to be decided."""
+    """The last answered icheck, for whose next point a decision is still to be made."""
 
 
 @dataclass
 class Broker:
-    """One for each cluster. `speed`: of a constant clock; 1 on the others."""
+    """The broker of a cluster. `speed`: that of a constant clock; 1 on the event clock."""
 
     sizes: Sizes
     journal: Journal
@@ -60,7 +60,7 @@ class Broker:
     _busy: set[int] = field(default_factory=set)
     """Jobs whose size is about to change, or of which a request is being answered."""
     _decided: dict[int, Decided] = field(default_factory=dict)
-    """By job, for its next icheck."""
+    """Decisions for the next icheck of a job, by job."""
     _has_shrunk: bool = False
     """Whether a job has shrunk since the nodes were counted."""
 

@@ -1,7 +1,7 @@
-"""Time limits of jobs that shrink: they need longer.
+"""Time limits of jobs that shrink, which then need more time.
 
 The limit of a job at its start, times its nodes then, is the work that it may do. It works with the nodes that it has, but never
-with more than at its start. After each change of size the time that is left is enough for the work that is left. A limit is never
+with more than at its start. After each change of size the remaining time is enough for the remaining work. A limit is never
 lowered.
 """
 
@@ -16,13 +16,13 @@ class AllowedWork:
     """The work that one run of a job may do, in node seconds, and what it has done of it."""
 
     start: int | None
-    """Tells the runs of a job that was requeued apart."""
+    """Start time of the run, which distinguishes the runs of a requeued job."""
     limit: int
-    """Seconds, at the start."""
+    """Time limit at the start, in seconds."""
     nodes: int
-    """At the start."""
+    """Number of nodes at the start."""
     size: int
-    """Nodes now."""
+    """Present number of nodes."""
     done: float = 0.0
     counted: float = 0.0
     """For how many seconds of the run the work is in `done`."""

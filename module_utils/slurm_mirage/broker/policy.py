@@ -2,13 +2,13 @@
 
 1. *Request an action*: the minimum is above the present size, or the maximum below it. The job grows to the smallest size that is
    large enough, if there are idle nodes for it, or shrinks to the largest that is small enough.
-2. *Preferred number of nodes*: if nobody waits, the job may grow up to its maximum, also from its preferred size. Otherwise it goes
+2. *Preferred number of nodes*: if no job waits, the job may grow up to its maximum, also from its preferred size. Otherwise it goes
    towards its preferred size, and stays there.
 3. *Wide optimisation*: the job shrinks if that lets a waiting job start, by as little as that needs, and that job is to be the next
-   one. It grows as far as it can if nobody waits, or nobody who waits can start.
+one. It grows as far as it can if no job waits, or no waiting job can start.
 
-Where the paper leaves a choice: whether somebody waits is looked at before the preferred size, because section 7.5 has a job that
-grows beyond that, and the utilisation of table 4 is not reached otherwise. A shrink is looked at before an expansion, for both
+Where the paper leaves a choice: the waiting jobs are considered before the preferred size, because section 7.5 has a job that
+grows beyond that, and the utilisation of table 4 is not reached otherwise. A shrink is considered before an expansion, because both
 conditions can hold at once; an expansion takes the largest size for which there are idle nodes. A waiting job that can start on
 idle nodes needs no shrink; its nodes are no longer idle for others. All functions are pure.
 """
@@ -36,7 +36,7 @@ class Situation:
     """What a decision about a job depends on."""
 
     idle: int
-    """Nodes that are promised to nobody."""
+    """Idle nodes that are not reserved for a job."""
     waiting: Sequence[Waiting] = ()
     """The first of the queue first."""
     most_growth: int | None = None
@@ -117,7 +117,7 @@ def _widely(check: Check, larger: Sequence[int], smaller: Sequence[int], situati
 
 
 def start_waiting(situation: Situation) -> tuple[int, list[Waiting]]:
-    """Let all start who can, in their order; returns the nodes that are idle then, and who still waits."""
+    """Return the nodes that stay idle if all waiting jobs that fit start, in their order, and the jobs that still wait."""
     idle, left = situation.idle, []
     for job in situation.waiting:
         if job.nodes <= idle:

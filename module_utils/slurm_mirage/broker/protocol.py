@@ -18,7 +18,7 @@ LARGEST_ID = 2**32 - 1
 
 
 class BadRequest(Exception):
-    """A line that is no request. The message is one line."""
+    """A line that is not a request. The message is one line."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""The broker's view of the queue: a look at it that is used for a while, and nodes that are promised already."""
+"""The broker's view of the queue: the result of a query, which is reused for a short time, and the nodes that are reserved
+already."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from ..rm.sizes import Overview, SizedJob, Sizes, WaitingJob
 from .policy import Situation, Waiting
 
 SHORTEST_USE = 1.0
-"""Virtual seconds for which a look at the queue is used."""
+"""Virtual seconds for which the result of a query of the queue is reused."""
 SHORTEST_REAL_USE = 0.05
-"""Real seconds for which it is used, on a clock that runs at a constant speed."""
+"""The same in real seconds at least, on a clock of constant speed."""
 LAST_SECONDS = 60
 """Virtual seconds before its time limit from which on a job does not grow: an allocation for it would have the time limit 0."""
 HELPERS = ("mirage-resizer-", "mirage-beside-")
-"""How the names of the broker's own allocations begin; the id of their job follows."""
+"""Prefix of the names of the broker's own allocations; the id of their job follows."""
 BENEFIT_WITHIN = 120.0
 """Virtual seconds within which a job for which another one shrank has to start; otherwise no job shrinks for it again."""
 
@@ -40,17 +41,17 @@ class Benefit:
     """Nodes that a job gives up for a waiting one."""
 
     nodes: int
-    """That the waiting job needs."""
+    """Nodes that the waiting job needs."""
     freed: int
-    """Of these, what the other job has yet to give up."""
+    """Of these, the nodes that the shrinking job still has to give up."""
     until: float = math.inf
 
 
 @dataclass
 class Queue:
-    """Not for several threads at once: the broker's lock is held for every call.
+    """The broker's view of the queue. It is not thread-safe: the broker's lock is held for every call.
 
-    `speed`: of a constant clock, on which a look is used for at least SHORTEST_REAL_USE.
+    `speed`: that of a constant clock, on which a result is reused for at least SHORTEST_REAL_USE.
     """
 
     sizes: Sizes
@@ -58,16 +59,17 @@ class Queue:
     growing: dict[int, int] = field(default_factory=dict)
     """Nodes that jobs are about to get, by job."""
     benefits: dict[int, Benefit] = field(default_factory=dict)
-    """By the job that waits."""
+    """Nodes that are reserved for waiting jobs, by the waiting job."""
     hopeless: set[int] = field(default_factory=set)
     """Waiting jobs that did not start although another one shrank for them."""
     on_look: Callable[[Overview], None] = lambda _overview: None
-    """Called with each new look."""
+    """Called with the result of each query."""
     _overview: Overview | None = None
     _until: float = 0.0
 
     def look(self) -> Overview:
-        """The queue: that of the last call if it is recent enough, else as the manager says now. Raises ResourceManagerError."""
+        """The queue: the result of the last query if it is recent enough, otherwise that of a new one. Raises
+        ResourceManagerError."""
         now = time.time()
         if self._overview is None or not self._until - self._use <= now < self._until:
             self._overview = self.sizes.overview()
@@ -77,7 +79,7 @@ class Queue:
         return self._overview
 
     def forget(self) -> None:
-        """Have the next call of `look` ask the manager, because the broker has changed the queue."""
+        """Have the next call of `look` query the manager, because the broker has changed the queue."""
         self._overview = None
 
     @property
@@ -110,13 +112,13 @@ class Queue:
         self.benefits[beneficiary] = Benefit(nodes, min(freed, nodes))
 
     def keep_promise(self, beneficiary: int) -> None:
-        """The other job has given its nodes up."""
+        """Note that the shrinking job has given up its nodes."""
         if beneficiary in self.benefits:
             self.benefits[beneficiary].freed = 0
             self.benefits[beneficiary].until = time.time() + max(BENEFIT_WITHIN, self._use)
 
     def break_promise(self, beneficiary: int | None) -> None:
-        """The other job keeps its nodes."""
+        """Note that the other job keeps its nodes after all."""
         if beneficiary is not None:
             self.benefits.pop(beneficiary, None)
 

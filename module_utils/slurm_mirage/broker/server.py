@@ -21,11 +21,11 @@ from .broker import Broker, Client
 from .journal import Journal
 
 NAME = "mirage-broker"
-"""Of the process, in ps."""
+"""Name of the process, in ps."""
 JOB_VARIABLE = "SLURM_JOB_ID"
 CLEAN_AFTER = 30.0
-"""Virtual seconds after a change of size at which the queue is looked at again. slurmctld saves its state within 5 s: a change
-that was forgotten by a killed one can be seen then."""
+"""Virtual seconds after a change of size at which the queue is looked at again. slurmctld saves its state within 5 s: the loss of a
+change by a killed slurmctld is visible by then."""
 RECOUNT_AFTER, RECOUNT_AFTER_REAL = 2.5, 0.25
 """Virtual seconds between a change of size and the count that a shrink makes necessary; real ones on a clock of constant speed. A
 slurmctld that reads its configuration again refuses messages meanwhile, and the nodes that were given up have answered by then."""
@@ -37,7 +37,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def job_of_process(pid: int) -> int | None:
-    """The job in whose environment a process was started; None: in none."""
+    """The job in whose environment a process was started; None if there is none."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -123,8 +123,8 @@ def _client_of(connection: socket.socket) -> tuple[Client | None, str]:
 
 
 def _lines(connection: socket.socket) -> Iterator[bytes]:
-    """The lines that arrive, without their ends; a line that is cut off by the end of the connection is none. Raises BadRequest for
-    one that is too long."""
+    """The lines that arrive, without their ends; a line that is cut off by the end of the connection is left out. Raises BadRequest
+    for one that is too long."""
     rest = b""
     while data := connection.recv(protocol.LONGEST):
         *lines, rest = (rest + data).split(b"\n")

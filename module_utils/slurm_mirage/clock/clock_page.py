@@ -1,7 +1,7 @@
 """The page of an event clock, DIRECTORY/state/clock.page: the present virtual time, figures of the clock, and who waits until when.
 
 All processes of the instance map it; files/virtual_clock/page.h describes its layout. The coordinator alone writes the time. This
-module creates the page and reads it, without mapping it: the page belongs to the instance's user, who may cut it off or write
+module creates the page and reads it, without mapping it: the page belongs to the instance's user, who may truncate it or write
 anything into it at any moment.
 
 The time is one of two anchors, each with the CLOCK_MONOTONIC of the host, the virtual time there, the speed, and a limit that

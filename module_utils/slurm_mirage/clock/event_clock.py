@@ -29,7 +29,7 @@ SPEED = "event"
 """The word in the place of the speed, in the clock file and wherever a speed is asked for."""
 HISTORY = "state/clock.history"
 DRIVER = "state/clock.driver"
-"""A replay locks this file's first byte while it lives (`fcntl.lockf`). Without such a lock the clock runs as fast as real time."""
+"""A replay locks this file's first byte while it runs (`fcntl.lockf`). Without such a lock the clock runs as fast as real time."""
 LATELY = 10.0
 """Real seconds over which the pace is measured."""
 
@@ -50,7 +50,7 @@ class EventClock:
 
     @classmethod
     def parse(cls, content: bytes, directory: Path) -> EventClock | None:
-        """Return the clock in the content of the clock file; None when it is no event clock's."""
+        """Return the clock in the content of the clock file; None when it is not that of an event clock."""
         match = _LINE.fullmatch(content.decode("ascii", "replace"))
         if match is None or not all(int(number) <= _MAX_NS for number in match.groups()):
             return None

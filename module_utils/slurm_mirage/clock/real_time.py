@@ -1,4 +1,4 @@
-"""Real time for threads of a program that lives on an event clock (files/virtual_clock preloaded). Otherwise nothing changes.
+"""Real time for threads of a program that uses an event clock (files/virtual_clock preloaded). Other programs have it already.
 
 A thread that looks at the cluster from outside, at intervals of real time, is an observer: it must not keep the clock from jumping,
 and its wake-ups are no work of the cluster. The library knows whose calls are to get real time, and the coordinator knows observers
@@ -28,7 +28,7 @@ def is_preloaded() -> bool:
 
 
 def become_observer() -> None:
-    """Name the calling thread OBSERVER, if this program lives on an event clock."""
+    """Name the calling thread OBSERVER, if this program uses an event clock."""
     if is_preloaded():
         name_thread(OBSERVER)
 

@@ -40,8 +40,8 @@ def span_of(instance: Path, run: str) -> tuple[dict[str, Any], int]:
 def incidents(instance: Path, span: dict[str, Any], offset: int = 0, most: int = MOST_LINES) -> dict[str, Any]:
     """Return the errors in the logs of the instance's daemons and the events of its farm in a time span.
 
-    span: as of `span_of`; an empty one has no incidents. offset: size of the controller's log at the begin. most: lines of each
-    kind of error.
+    span: as `span_of` returns it; an empty one has no incidents. offset: size of the controller's log at the begin. most: lines of
+    each kind of error.
 
     The result has `counts`, the number of errors by kind, `lines`, the first lines of each kind with the name of their log, and
     `events`, those of `farm.events` in order. Raises WrongUse.

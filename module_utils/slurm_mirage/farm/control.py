@@ -42,7 +42,7 @@ def ensure_started(
     """Write the specification, start or reload the farm, and wait until its daemons are ready; returns what changed.
 
     wanted: the content of etc/farm.json; fresh: as `Spec.fresh`, empty for that of the present specification; python: the farm's
-    interpreter; seconds: as of `wait_for`; refuse: raises WrongUse if the instance in a directory may not be changed now
+    interpreter; seconds: as for `wait_for`; refuse: raises WrongUse if the instance in a directory may not be changed now
 
     Raises WrongUse, RuntimeError and OSError.
     """
@@ -95,7 +95,7 @@ def ensure_stopped(directory: Path, check_mode: bool) -> dict[str, Any]:
 
 
 def clock_line(directory: Path) -> str:
-    """Content of the clock file; empty if there is none, as in real time. Raises WrongUse if it is no clock's."""
+    """Content of the clock file; empty if there is none, as in real time. Raises WrongUse if it is not that of a clock."""
     return clock.line() if (clock := instance_clock.current(directory)) else ""
 
 

@@ -104,7 +104,7 @@ def take_network(address: str, mask: str, ports: tuple[int, int]) -> None:
             fcntl.ioctl(control, request, struct.pack("16sHxx4s8x", b"lo:1", socket.AF_INET, socket.inet_aton(value)))
     settings = Path("/proc/sys/net/ipv4")
     (settings / "ip_local_port_range").write_text("{} {}".format(*ports))
-    # Each command of OpenPBS uses one of 512 reserved ports, which else is not free again for 60 s.
+    # Each command of OpenPBS uses one of 512 reserved ports, which otherwise is not free again for 60 s.
     (settings / "tcp_max_tw_buckets").write_text("1")
 
 
@@ -128,7 +128,7 @@ def keep_ports(address: str, ports: Iterable[int]) -> list[socket.socket]:
 def reserve_ports(first_free: int) -> None:
     """Let only programs with CAP_NET_BIND_SERVICE listen on ports below `first_free`, in this process's network namespace.
 
-    Else the instance's user could take the port of a daemon of root while that one is started again.
+    Otherwise the instance's user could take the port of a daemon of root while the daemon is restarted.
     """
     Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text(str(first_free))
 
@@ -222,7 +222,8 @@ def set_real_time(pid: int) -> None:
     """Give process `pid`, which was just started, a real-time priority.
 
     munged answers each request in 0.1 ms but queues at most 256 connections. When it shares the processors with thousands of
-    daemons it refuses connections; a better nice value does not prevent that. All others wait for an event clock.
+    daemons it refuses connections; a better nice value does not prevent that. The coordinator of an event clock has it because all
+    other processes wait for it.
     """
     os.sched_setscheduler(pid, os.SCHED_RR, REAL_TIME)
 

@@ -1,4 +1,4 @@
-"""Whose namespaces root may enter.
+"""Checks that namespaces belong to the farm before root enters them.
 
 What root executes after entering a mount namespace comes from the mounts there. A user of the host can make namespaces in a user
 namespace of his own, name any process in a file that he owns, and let it change its namespaces at any moment. So namespaces are

@@ -45,10 +45,10 @@ def entrance(directory: Path, *, as_root: bool = False) -> Iterator[Entrance]:
 def open_entrance(directory: Path, *, as_root: bool = False) -> Entrance:
     """As `entrance`, for a caller that closes the descriptors itself.
 
-    It is for root, who stays root with `as_root`. It is empty for an instance without a network of its own, and for a caller that
-    is not root: such a caller is inside already or has no way in. Raises Unavailable when no farm runs, or when the process that
-    run/farm.json names, which the instance's user writes, is not in the namespaces that the farm has noted; with `as_root` also
-    where there is no such network.
+    With `as_root` the command stays root. The entrance is empty for an instance without a network of its own, and for a caller that
+    is not root, which is inside already or cannot enter. Raises Unavailable when no farm runs, or when the process that
+    run/farm.json names, which the instance's user writes, is not in the namespaces that the farm has noted; with `as_root` also if
+    the instance has no network of its own.
     """
     if not has_network(directory):
         if as_root:

@@ -26,7 +26,7 @@ from .settings import STATES, FeederSettings
 log = logging.getLogger("replay")
 
 LOOK_INTERVAL, SLOTS_LOOK_INTERVAL = 5.0, 15.0
-"""Virtual seconds between two looks at the queue, at least; in variant slots nobody has to be asked in time."""
+"""Virtual seconds between two looks at the queue, at least; in variant slots no filler has to be asked in time."""
 REAL_LOOK_INTERVAL = 1.0
 """The same in real seconds, on a clock of constant speed."""
 LIMIT_MINUTES = 525_600
@@ -36,7 +36,7 @@ ATTEMPTS = 3
 DRAIN_LONGEST = 120.0
 """Virtual seconds beyond a restore and a save after which fillers that still run at the end are cancelled."""
 GONE_LOOKS = 2
-"""In how many looks in a row a job has to be missing before another one takes its number."""
+"""In how many successive queries a job has to be missing before another one takes its number."""
 
 
 class Feeder:
@@ -47,14 +47,14 @@ class Feeder:
         self.failure: Exception | None = None
         """What ended the thread before its time."""
         self.highest_id = 0
-        """The highest id that a job of a filler had."""
+        """The highest id that a filler's job had."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
         interval = LOOK_INTERVAL if settings.planned else SLOTS_LOOK_INTERVAL
         self.interval = max(interval, REAL_LOOK_INTERVAL * clock.speed)
         self.progress = Progress(settings.record)
         self._jobs: dict[int, int] = {}
-        """The id of the last job of each filler that was submitted, by number."""
+        """The id of the last submitted job of each filler, by the filler's number."""
         self._last = 0
         """The highest number of a filler."""
         self._given_up: set[int] = set()
@@ -112,7 +112,7 @@ class Feeder:
             log.warning("feeder: %s", error)
 
     def look(self) -> None:
-        """One look, and what follows from it. Raises ResourceManagerError."""
+        """Query the queue once, and submit, ask and cancel fillers accordingly. Raises ResourceManagerError."""
         self.progress.read()
         room = self._manager.look()
         if self._is_new:
@@ -177,7 +177,7 @@ class Feeder:
             self._journal.add("asked", self._now, number=filler.number, job=filler.job_id, **{"for": wants})
 
     def _extend(self, room: Room) -> None:
-        """The time limit is for the scheduler's plan. A filler gives up its node when it is wanted, not before."""
+        """Give fillers back the time limit that the scheduler lowered for its plan: they leave a node only when a job needs it."""
         lowered = [
             filler.job_id
             for filler in room.fillers

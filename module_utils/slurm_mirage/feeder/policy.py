@@ -1,4 +1,4 @@
-"""How many fillers are to wait, and which of them are to save themselves: pure."""
+"""How many fillers are to wait, and which of them are to save themselves. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from ..rm.fillers import FillerJob, PlannedJob, Room
 SPARE = 4
 """Fillers that wait beyond those for which there is room now."""
 SLACK = 10
-"""Fillers that may wait too many. Slurm's backfill scheduler tests each waiting job in each of its cycles."""
+"""Further fillers that may wait before some are withdrawn. Slurm's backfill scheduler tests each waiting job in each of its
+cycles."""
 
 
 def wanted(room: Room, planned: bool) -> int:
     """How many further fillers the queue needs; below 0: how many of those that wait are too many.
 
-    There is one waiting for each free processor. Where all leave at the end of a slot, and start again some seconds later, there is
-    also one for each that runs: it takes the place at once. Half as many again, and SLACK, are not too many: the number of free
-    processors changes with each job of the workload.
+    One filler is to wait for each free processor, and SPARE more. With slots one is also to wait for each running filler, to take
+    its place at the end of the slot, because that filler starts again only some seconds later. Fillers are too many above 1.5 times
+    this number and SLACK, because the number of free processors changes with each job of the workload.
     """
     waiting = sum(filler.state is JobState.PENDING for filler in room.fillers)
     running = len(room.fillers) - waiting

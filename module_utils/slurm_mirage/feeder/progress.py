@@ -1,4 +1,4 @@
-"""What the fillers' own records say while a run goes on: who has done all its work, and who has saved anything."""
+"""What the fillers' own records say while a run goes on: which ones have done all their work, and which have saved anything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Progress:
         except FileNotFoundError:
             return
         parts = list(scan_fillers(data))
-        # Bytes at the end that are no record yet may become one.
+        # Bytes at the end may be the beginning of a record.
         torn = 0 if not parts or isinstance(parts[-1], FillerRecord) else parts[-1].length
         self._offset += len(data) - torn
         for part in parts:

@@ -20,18 +20,18 @@ class FeederSettings:
     """What fillers are, and how they are run. Lengths are virtual seconds."""
 
     folder: Path
-    """Of the run."""
+    """Folder of the run."""
     planned: bool
     """Whether fillers run on until a job of the workload needs their node; otherwise each runs for a slot."""
     filler: Filler
     grace: int
-    """What a filler has for its save when it is preempted."""
+    """Seconds that a preempted filler has for its save."""
     program: str
     clock: str | None
 
     @classmethod
     def of_run(cls, settings: RunSettings, folder: Path) -> FeederSettings | None:
-        """Of the run in `folder`; None if it has no fillers. Raises WrongUse."""
+        """The settings of the run in `folder`; None if it has no fillers. Raises WrongUse."""
         given = settings.mapping_or_none(KEY)
         if not given:
             return None

@@ -234,7 +234,7 @@ class Ports:
 def active_run(directory: Path) -> str | None:
     """Return the name of the run whose replay runs in the instance in `directory`; None when no replay runs."""
     for run in user_folders.entries(directory, "runs") if directory.is_dir() else ():
-        with suppress(WrongUse, OSError):  # what the user put there is no run
+        with suppress(WrongUse, OSError):  # not a run: the user may put anything there
             if RUN_PATTERN.match(run) and lock_holder(directory, run) is not None:
                 return run
     return None

@@ -10,8 +10,8 @@ time). The lock is held
   use;
 * as long as a replay runs in the instance, whoever holds the lock. The run of that replay may take it.
 
-So the kernel says whether it is held: nobody has to remove the file of a killed holder. A reboot of the head ends all of it. Each
-access is under flock(2) of the file.
+So whether it is held follows from existing processes: the file of a killed holder need not be removed. A reboot of the head ends
+all of it. Each access is under flock(2) of the file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Busy(WrongUse):
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds the lock.
+    """The holder of the lock.
 
     order: name of the experiment, sweep or comparison, as in results/
     who, place: user@host, and the folder of the clone
@@ -132,7 +132,7 @@ class Content:
         return same and not self.holder.is_here and not holder.is_here
 
     def alive(self) -> tuple[tuple[int, int], ...]:
-        """The anchors that live."""
+        """The anchors that are still alive."""
         if self.boot != _boot():
             return ()
         return tuple(anchor for anchor in self.anchors if processes.is_alive(*anchor))
@@ -146,7 +146,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Work:
-    """What goes on in an instance. run: name of the run on the head. content: who does it; None if that is not known."""
+    """The work that goes on in an instance. run: name of the run on the head. content: its holder; None if that is not known."""
 
     run: str
     content: Content | None
@@ -309,7 +309,8 @@ def _read(descriptor: int) -> Content | None:
 
 
 def _write(directory: Path, content: Content) -> None:
-    """Replace the file, as the last step under its lock: who waits for the lock finds another file, and begins again."""
+    """Replace the file, as the last step under its lock: a process that waits for the lock then finds another file, and starts
+    over."""
     write_atomically(_path(directory), json.dumps(asdict(content)) + "\n", 0o600)
 
 

@@ -28,20 +28,20 @@ QUERY_TIMEOUT = 20.0  # seconds; without munged, each query takes as long
 
 @dataclass(frozen=True)
 class Change:
-    """What a new configuration means to the nodes that are there, as sets of names."""
+    """What a new configuration changes for the present nodes, as sets of names."""
 
     going: frozenset[str]
     reshaped: frozenset[str]
     drain: frozenset[str]
-    """Going, and not drained yet; those that others have drained stay theirs."""
+    """To be removed, and not drained yet. Nodes that others have drained are left out."""
     drained_by_us: frozenset[str]
-    """By an earlier call that did not come to its end."""
+    """Nodes that an earlier, interrupted call has drained."""
     moving: frozenset[str] = frozenset()
-    """To another host: the one that they are on is none of the cluster's any more."""
+    """Nodes that move to another host, because theirs no longer belongs to the cluster."""
 
     @property
     def resume(self) -> frozenset[str]:
-        """Nodes that stay although an earlier call began to remove them."""
+        """Nodes to be resumed: they stay although an earlier call began to remove them."""
         return self.drained_by_us - self.going
 
 
@@ -55,9 +55,9 @@ def wanted_hardware(classes: Iterable[NodeClass]) -> dict[str, Hardware]:
 
 
 def plan(present: Iterable[Node], wanted: Mapping[str, Hardware], addresses: Sequence[str] = ()) -> Change:
-    """What becomes of the nodes that are `present` when the configuration has the `wanted` ones.
+    """The change from the `present` nodes to the `wanted` ones.
 
-    `addresses` are those of the hosts that it has; none: they are not looked at.
+    `addresses`: those of the cluster's hosts; if empty, addresses are not compared.
     """
     nodes = list(present)
     going = frozenset(node.name for node in nodes if node.name not in wanted)

@@ -16,7 +16,7 @@ from .instance import refuse_during_run
 QUESTIONS = "print server", "print sched", "print node @default"
 NO_NODES = "Server has no node list"
 TIMEOUT = 600.0
-"""Seconds after which a qmgr without an answer is ended: a thousand nodes take some of them."""
+"""Seconds after which a qmgr without an answer is ended; it takes several for a thousand nodes."""
 
 
 def ensure(parameters: Mapping[str, Any], write: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Whether a cluster on one host stands as its inputs say, so that nothing has to be done to it before a run.
+"""Checks whether a cluster on one host already is as its inputs say, so that a run can begin without a build.
 
 The record DIRECTORY/built.json, which belongs to root, is written at the end of a build. It has digests of the inputs, of the files
 that the build wrote and of Slurm's programs, and facts that the tasks after the build need.
@@ -28,11 +28,11 @@ from .manager import manager_at
 
 RECORD = "built.json"
 FOLDERS = ("etc", "lib", "bin")
-"""Folders of root's that a build fills."""
+"""Folders of root that a build fills."""
 ACCOUNTING = "slurm_controller_accounting_wanted"
-"""Fact that says whether the cluster has a database."""
+"""Name of the fact that says whether the cluster has a database."""
 NAMED = 3
-"""Changed files that are named."""
+"""Number of changed files that a note names."""
 READY_TIMEOUT = 30.0
 """Real seconds in which nodes that were returned to service, or whose slurmctld was restarted, have to be ready."""
 
@@ -55,9 +55,9 @@ class Wanted:
 class Standing:
     """What has to be done to the cluster.
 
-    stands: nothing. is_installed: at most slurmctld has to be configured and restarted; its daemons run. fresh: the name for which
-    slurmctld has to begin with a clean state (`farm.saved_state`); empty if it may keep its state, or has to be cleared in another
-    way. notes: lines for the user. facts: those of the build.
+    stands: whether nothing has to be done. is_installed: whether its daemons run, and at most slurmctld has to be configured and
+    restarted. fresh: the name for which slurmctld has to begin with a clean state (`farm.saved_state`); empty if it may keep its
+    state, or is cleared in another way. notes: lines for the user. facts: those of the build.
     """
 
     stands: bool = False

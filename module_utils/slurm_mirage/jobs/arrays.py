@@ -12,7 +12,7 @@ MOST_TASKS = 1000
 """Numbers of tasks are below this one: Slurm's MaxArraySize, 1001 by default, has to be above the highest number."""
 
 STEP = 10**10
-"""Ids below are those of jobs that are no tasks. Slurm's highest id is 67,043,328."""
+"""Smaller ids are those of jobs that are not tasks of an array. Slurm's highest id is 67,043,328."""
 
 
 def task_id(array: int, task: int) -> int:
@@ -21,7 +21,7 @@ def task_id(array: int, task: int) -> int:
 
 
 def array_and_task(job_id: int) -> tuple[int, int] | None:
-    """The id of the array and the number of the task with this id; None for a job that is no task."""
+    """The id of the array and the number of the task with this id; None for a job that is not a task."""
     return divmod(job_id, STEP) if job_id >= STEP else None
 
 

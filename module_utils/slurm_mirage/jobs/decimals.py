@@ -19,5 +19,5 @@ def seconds(text: str, name: str) -> float:
 
 
 def decimal_text(value: float) -> str:
-    """Without exponent, which sigsleep does not read."""
+    """The number without an exponent, which sigsleep cannot read."""
     return f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")

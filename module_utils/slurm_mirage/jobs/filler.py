@@ -29,7 +29,7 @@ EXIT_REQUEUE = 99
 
 @dataclass(frozen=True)
 class Filler:
-    """What fillers are. Times in seconds."""
+    """The properties of a run's fillers. Times are in seconds."""
 
     work: tuple[float, ...] = (36000.0,)
     """Lengths of the fillers' work as a bare process: one for all of them, or one for each."""
@@ -48,7 +48,7 @@ class Filler:
 
     @classmethod
     def parse(cls, text: str) -> Filler:
-        """From the words; a FILE is read. Raises WrongUse."""
+        """Parse the words; a FILE is read. Raises WrongUse."""
         given: dict[str, str] = {}
         for word in text.split():
             name, equals, value = word.partition("=")

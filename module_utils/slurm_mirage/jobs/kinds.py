@@ -52,7 +52,7 @@ class JobKind(Protocol):
         ...
 
     def played(self, data: bytes) -> tuple[list[PlayedJob], int]:
-        """Jobs that ran to their ends, as bytes of the record tell, and how many bytes at the beginning need not be read again."""
+        """The jobs that ran to their ends according to bytes of the record, and how many of these bytes need not be read again."""
         ...
 
 
@@ -69,7 +69,7 @@ class Sigsleep(JobKind):
 
     @classmethod
     def of_run(cls, settings: RunSettings) -> Sigsleep:
-        """As run.json says by sigsleep, sigsleep_log, clock and clock_kind. Raises WrongUse."""
+        """The kind with the settings sigsleep, sigsleep_log, clock and clock_kind of run.json. Raises WrongUse."""
         clock = settings.text_or_none("clock")
         if settings.text("clock_kind", "constant") == SPEED:
             clock = str(clock_file(Path(settings.text("instance"))))
@@ -90,7 +90,7 @@ class Sigsleep(JobKind):
 
     def played(self, data: bytes) -> tuple[list[PlayedJob], int]:
         parts = list(scan(data))
-        # Bytes at the end that are no record yet may become one.
+        # Bytes at the end may be the beginning of a record.
         torn = 0 if not parts or isinstance(parts[-1], Record) else parts[-1].length
         records = [part for part in parts if isinstance(part, Record)]
         return [PlayedJob(record.id, record.end_ns / 1e9) for record in records if record.completed], len(data) - torn
@@ -107,7 +107,7 @@ class MalleableSigsleep(Sigsleep):
 
     @classmethod
     def of_run(cls, settings: RunSettings) -> MalleableSigsleep:
-        """As Sigsleep, and as run.json says by broker. Raises WrongUse."""
+        """As `Sigsleep.of_run`, with the setting broker of run.json. Raises WrongUse."""
         rigid = Sigsleep.of_run(settings)
         return cls(rigid.program, rigid.record_path, rigid.clock, settings.text("broker"))
 

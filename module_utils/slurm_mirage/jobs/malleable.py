@@ -89,13 +89,13 @@ class Malleable:
     cost_constant: float = 0.0
     """Seconds that each resize costs, in which no work advances."""
     cost_per_process: float = 0.0
-    """Seconds that each node costs that comes or goes."""
+    """Seconds that a resize costs for each node that the job gets or gives up."""
     asynchronous: bool = False
     """Whether the job goes on while a resize is decided, which then happens at its next point."""
 
     @classmethod
     def parse(cls, text: str) -> Malleable:
-        """From the words of a malleable job; a speed-up table is read. Raises WrongUse."""
+        """Parse the words of a malleable job; a speed-up table is read. Raises WrongUse."""
         words = text.split()
         sizes = words[0].split(":") if words else []
         if len(sizes) != 4:

@@ -1,7 +1,7 @@
 """The log of sigsleep: binary records that many processes append to one file.
 
 The layout is described in files/sigsleep/README.md. A writer that met a full disk, or another program's
-output, leaves bytes that are no record: they are reported as damage, with their offset, and reading goes on
+output, leaves bytes that are not a record: they are reported as damage, with their offset, and reading goes on
 at the next record (found by its magic number and proved by its checksum).
 """
 
@@ -35,7 +35,7 @@ _HEADER_SIZES = {VERSION: HEADER.size, MALLEABLE_VERSION: HEADER.size + MALLEABL
 
 
 class Suspension(NamedTuple):
-    """When the job was stopped and when it went on: virtual nanoseconds since the epoch."""
+    """When the job was stopped and when it was resumed: virtual nanoseconds since the epoch."""
 
     suspend_ns: int
     resume_ns: int
@@ -50,7 +50,7 @@ class SizeKind(IntEnum):
     SHRUNK = 2
     """Its allocation shrank to so many nodes."""
     COST_BEGAN = 3
-    """Its work stood from here, because its data moved. The nodes are those of the allocation."""
+    """Its work paused from here on, because its data was moved. The nodes are those of the allocation."""
     COST_ENDED = 4
 
 
@@ -132,7 +132,7 @@ class Record:
 
 @dataclass(frozen=True)
 class LogDamage:
-    """Bytes of a log, from `offset` on for `length`, that are no record, and why."""
+    """Bytes of a log that are not a record: their offset and number, and the reason."""
 
     offset: int
     length: int

@@ -6,7 +6,7 @@ USER: the instance's user; PREFIX: where OpenPBS is installed; POSTGRESQL: folde
 
 It is started as root in a PID namespace of its own, so that nothing is left when it is killed. It takes a network of its own with
 the addresses of the instance, starts the database server there, creates the tables, lets pbs_server create its objects, and ends
-both. The data has another name until it is complete. So the program may be killed at any moment, and the next one begins anew.
+both. The data has another name until it is complete. So the program may be killed at any moment, and the next one starts over.
 
 Exit code: 0 when the database is complete; 1 with a line on standard error when it is not.
 """

@@ -60,15 +60,15 @@ class Action(Protocol):
     has to do no harm; submissions, which would, are looked up by the recovery before."""
 
     event: ClassVar[str]
-    """Kind of its event in the journal, and"""
+    """Kind of its event in the journal."""
     members: ClassVar[dict[str, Shape]]
-    """the members of that besides the instant."""
+    """Members of its event in the journal, besides the instant."""
     is_of_submission: ClassVar[bool]
     """Whether it is an action on a submitted job, which has to be carried out again after another submission of the job."""
 
     @property
     def index(self) -> int:
-        """Its number among the actions of its kind, which the journal has: of an action of a job the index of that."""
+        """Its number among the actions of its kind, which the journal has: for an action of a job the job's index."""
         ...
 
     @property
@@ -130,7 +130,7 @@ class Cancel:
         return When(self.row.cancel_after or 0.0, SUBMITTED, self.row.index)
 
     def carry_out(self, cluster: Cluster, ended: Set[int]) -> list[Event]:
-        """Cancel it by its name, which never comes to mean another job; a task of an array has none of its own."""
+        """Cancel the job by its name, which no other job ever gets; a task of an array, which has no name of its own, by its id."""
         if self.index in ended:
             return []
         job_id = cluster.job_id(self.index)
@@ -144,7 +144,7 @@ KINDS: tuple[type[Action], ...] = (Submit, Cancel)
 
 
 def actions_of(plan: Sequence[PlanRow]) -> Iterator[Action]:
-    """The actions of a plan: those whose instants count from the start of the run in the order of these."""
+    """The actions of a plan. Those whose instants count from the start of the run are in the order of their instants."""
     indices = {row.id: row.index for row in plan}
     for row in plan:
         yield Submit(row, None if row.follows is None else indices[row.follows])

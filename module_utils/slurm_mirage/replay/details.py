@@ -20,11 +20,12 @@ _DETAILS = Object(
         "suspended": Maybe(Number(-INSTANT.most, INSTANT.most, whole=True)),
     }
 )
-"""What a line may be read as, whichever manager's record it is."""
+"""Shape of a line; it holds for the records of all resource managers."""
 
 
 def keep_details(folder: Path, jobs: Iterable[JobDetails]) -> None:
-    """Append jobs to the file in the run's folder, in one piece: two threads may do so. Raises OSError."""
+    """Append jobs to the file in the run's folder with one write, because two threads may append at the same time. Raises
+    OSError."""
     text = "".join(json.dumps(job.record) + "\n" for job in jobs)
     if text:
         with (folder / NAME).open("a") as stream:
@@ -32,13 +33,13 @@ def keep_details(folder: Path, jobs: Iterable[JobDetails]) -> None:
 
 
 def kept_details(folder: Path, records: Records) -> list[JobDetails]:
-    """All jobs in the file, in its order; what is no whole line of it is left out. Raises OSError."""
+    """All jobs in the file, in its order; incomplete and damaged lines are left out. Raises OSError."""
     path = folder / NAME
     return list(details_in(path.read_bytes(), records)) if path.exists() else []
 
 
 def details_in(text: bytes, records: Records) -> Iterator[JobDetails]:
-    """The jobs in the content of the file; a line that is torn, or has what cannot be, is left out."""
+    """The jobs in the content of the file; incomplete and damaged lines are left out."""
     for line in text.split(b"\n"):
         try:
             job = records.details(strict_json.parse(line, OBJECT))

@@ -1,4 +1,4 @@
-"""The replay as the driver of an event clock: while it lives, the clock waits for the host's work and jumps over what is idle.
+"""The replay as the driver of an event clock: while it runs, the clock waits for the host's work and jumps over idle time.
 
 Without a driver the clock runs as fast as real time, so nothing is lost between a replay that was killed and the next one.
 """
@@ -42,7 +42,7 @@ def figures_since(instance: Path, before: Mapping[str, int]) -> dict[str, Any]:
     """Return what the coordinator has counted since its figures (`clock_page.figures`) were `before`. Raises WrongUse.
 
     jumps: over idle time; false_quiets: wake-ups that jumps did not foresee; false_quiet_seconds: virtual seconds that
-    these may have cost at most; real_seconds, virtual_seconds: that passed while a driver lived; busy_real_seconds: of them those
+    these may have cost at most; real_seconds, virtual_seconds: that passed while a driver existed; busy_real_seconds: of them those
     in which the instance worked; mode: how that was known, 1 by BPF, 2 by looks at /proc; coordinator_starts: how often the
     coordinator was replaced; given_up: waits that did not end at their deadline; unlisted: waits of whose end the clock did not
     know, because its page was full; charged_seconds: virtual seconds for the scheduler's processor time

@@ -26,7 +26,7 @@ HALTED_TIMES = 10.0
 """A halt is also this many times longer than the median of the last answers to requests of the same kind: with a long queue, or
 with all processors busy, each takes long."""
 REMEMBERED = 30
-"""Answers of a kind that the median is of."""
+"""Number of answers of a kind from which the median is computed."""
 CONTROLLER, REPLAY = "controller", "replay"
 
 
@@ -47,9 +47,9 @@ class Halts:
         self._lock = threading.Lock()
         self._lengths: dict[str, deque[float]] = {}
         self._alive_at = 0.0
-        """When the last of the requests began that were answered."""
+        """Real instant at which the last answered request began."""
         self._unanswered: float | None = None
-        """When the first of the requests began that failed since the last answer."""
+        """Real instant at which the first request began that failed since the last answer."""
         self._beat: float | None = None
         self._noticed: list[Halt] = []
         self.ended_at = 0.0
@@ -83,7 +83,7 @@ class Halts:
             self._alive_at, self._unanswered = max(began, self._alive_at), None
 
     def beat(self) -> None:
-        """The replay's own sign of life, about once a second."""
+        """Note a heartbeat of the replay, about once a second."""
         with self._lock:
             now = time.time()
             if self._beat is not None and now - self._beat > BEAT_MISSED_AFTER:
@@ -91,8 +91,8 @@ class Halts:
             self._beat = now
 
     def missed(self, due: float, now: float) -> None:
-        """The replay woke up at `now` from a wait until `due`, on an event clock, which does not pass a deadline before its waiter
-        has looked: what is more than a moment was a halt."""
+        """Note when the replay woke up (`now`) from a wait until `due` on an event clock. This clock does not pass a deadline
+        before the waiter has looked at it, so a long delay was a halt of the replay."""
         if now - due > BEAT_MISSED_AFTER:
             with self._lock:
                 self._noticed.append(Halt(REPLAY, due, now))

@@ -93,7 +93,7 @@ class History:
     halted: float = 0.0
     """For how long no job could start: a controller had died, until partitions were opened again, or did not answer (`halts`)."""
     halts: list[Event] = field(default_factory=list)
-    """For how long a living controller, or the replay itself, did nothing."""
+    """For how long a controller that had not ended, or the replay itself, did nothing."""
     halted_since: float | None = None
     """The real instant from which on no job can start now; None if jobs can start."""
     halted_until: float = 0.0

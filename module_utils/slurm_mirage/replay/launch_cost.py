@@ -27,8 +27,8 @@ from ..rm.api import CompletionReader, Refused, ResourceManager, Submission
 log = logging.getLogger("replay")
 
 NARROW_JOBS, WIDE_JOBS = 25, 15
-"""Jobs that are run of either width."""
-CUT = 5  # the share of the jobs, at either end, that counts for nothing: one of so many
+"""Numbers of narrow and of wide jobs that are run."""
+CUT = 5  # one in so many jobs is trimmed at either end of the costs
 GAP = 0.15  # real seconds from one to the next at least
 RUN = 0.05  # real seconds that their programs run, and up to a virtual second more
 PATIENCE = 20.0  # real seconds until a job has ended: on a cluster that is full it does not start
@@ -48,7 +48,7 @@ class Width:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Width:
-        """What JSON has. Raises KeyError, TypeError or ValueError for anything else."""
+        """The width in an object of JSON. Raises KeyError, TypeError or ValueError for anything else."""
         error = record["error"]
         return cls(int(record["nodes"]), float(record["seconds"]), None if error is None else float(error), int(record["jobs"]))
 
@@ -91,12 +91,13 @@ class LaunchCost:
         return min(1.0, max(0.0, (nodes - self.narrow.nodes) / (self.wide.nodes - self.narrow.nodes)))
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The cost as an object for JSON."""
         return asdict(self)
 
     @classmethod
     def of_record(cls, record: object) -> LaunchCost:
-        """What `record` made. A number is the cost of all jobs, as of a run of an earlier release. Raises WrongUse for others."""
+        """The cost in an object that `record` made, or in a number, which earlier releases wrote for all jobs. Raises WrongUse for
+        anything else."""
         if isinstance(record, (int, float)):
             return cls(Width(1, float(record), None, 0))
         try:

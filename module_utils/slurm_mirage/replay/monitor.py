@@ -1,7 +1,7 @@
 """Monitors a replay: writes progress.json, metrics.prom, samples.csv, suspended.jsonl and the diagnostics, and notices stalls.
 
-There are two threads. One rewrites progress.json about once a second, whatever happens: its time stamp is the replay's last sign of
-life; every few seconds it writes metrics.prom, too. The other asks the resource manager and may be held up by it. Neither submits
+There are two threads. One rewrites progress.json about once a second, in any case: its time stamp shows when the replay was last
+alive; every few seconds it writes metrics.prom, too. The other asks the resource manager and may be held up by it. Neither submits
 or cancels jobs, nor writes the journal.
 """
 
@@ -318,7 +318,7 @@ class Monitor(threading.Thread):
         self._status.processors_busy = _busy_processors(active)
 
     def _estimate_time_left(self, active: Sequence[QueuedJob], now: float) -> None:
-        """Once the first sample has told the size of the machine; for a long plan not in each round."""
+        """Estimate the time left, once the first sample has the size of the machine; with a long plan not in each round."""
         began = time.monotonic()
         if not self._status.processors or began < self._estimate_at:
             return
@@ -410,7 +410,7 @@ class Monitor(threading.Thread):
 
 
 def pause_after(took: float) -> float:
-    """Real seconds between two rounds of queries, of which the first took so long; 0: without an answer, or during a halt."""
+    """Real seconds between two rounds of queries. took: duration of the first; 0 without an answer, or during a halt."""
     return min(max(POLL_INTERVAL, took / POLL_SHARE), LONGEST_POLL_INTERVAL)
 
 

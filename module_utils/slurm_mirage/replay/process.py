@@ -26,7 +26,7 @@ from ..rm.api import SUBMIT_TIMEOUT
 LONGEST_WAIT = 3600.0
 """Seconds of one wait for a file: longer ones are made of several."""
 ALARM_SLACK = 1e-3
-"""By so many seconds a thread may wake the main thread late: what remains of an interrupted wait is never computed the same."""
+"""Seconds by which a thread may wake the main thread late, because the rest of an interrupted wait is not computed exactly."""
 
 
 class Stopped(Exception):
@@ -50,12 +50,12 @@ class Settings:
     launch_cost: Mapping[str, Any] | None = None
     """What a launch costs, as another run of the campaign measured it (launch_cost.py); None: this run measures it."""
     event_clock: bool = False
-    """Whether the cluster has an event clock. The replay then lives in virtual time, except where it says otherwise, and what is
-    called real here is virtual."""
+    """Whether the cluster has an event clock. The replay then uses virtual time, unless said otherwise, and what is called real
+    here is virtual."""
 
     @classmethod
     def of(cls, settings: RunSettings) -> Settings:
-        """Raises WrongUse if a key is missing or of another type."""
+        """The settings in run.json. Raises WrongUse if a key is missing or of another type."""
         return cls(
             run=settings.text("run"),
             instance=settings.text("instance"),

@@ -36,7 +36,7 @@ class Metric:
     help: str
     place: str
     unit: float = 1.0
-    """What the value is multiplied by, to be in the base unit that the name says."""
+    """Factor by which the value is multiplied, for the base unit in the metric's name."""
 
 
 REPLAY_METRICS = (

@@ -4,7 +4,7 @@ A killed controller may come back with a state that is some seconds old. The rul
 * It has forgotten the jobs that it accepted in its last 5 s. Those of them that had started run on ("orphans") until their nodes
   register, some 3 s later, and are killed then. Forgotten jobs are submitted again only when the nodes have registered, and only
   if they had not ended by themselves before.
-* Jobs that it remembers as waiting may have started, or even ended, and would be played a second time beside their orphan. So no
+* Jobs that it remembers as waiting may have started, or even ended, and would be run a second time beside their orphan. So no
   job may start until the nodes have registered, and jobs that have ended by then are cancelled.
 * It has forgotten cancellations of that time: such jobs wait or run as before, and are cancelled again.
 * It gives out ids a second time. A node that has seen an id refuses it and is drained. So ids up to the highest one are used up by
@@ -131,7 +131,7 @@ class PlayedJobs:
         self._kind, self._numbers, self._offset = kind, numbers, 0
         self._ends: dict[int, float] = {}
         self.twice: set[int] = set()
-        """Indices of those that recorded it more than once: the manager ran them again before anybody could prevent it."""
+        """Indices of those that recorded it more than once: the manager ran them again before the recovery could prevent it."""
 
     def read(self) -> dict[int, float]:
         """Virtual second of the end of each, by index in the plan (`numbers`: index by the job's number)."""
@@ -334,7 +334,7 @@ class Recovery:
                 raise Failed(f"the resource manager knows {name}, which this run has not come to: is RUN used twice?")
             is_reused = arrays.number(job_id) <= history.highest_id and not is_of_known_array
             if is_reused and self._give_up(index, job_id):
-                continue  # it is submitted anew, as the next one or as a missing one
+                continue  # it is submitted again, as the next one or as a missing one
             # It was accepted at about the last instant at which the replay is known to have been alive.
             real = history.submitted_at.get(index, history.last_sign)
             submitter.note(submitter.submitted([(index, job_id)], Submit.event, real, real, 0, found=True))

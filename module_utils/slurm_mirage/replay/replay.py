@@ -46,7 +46,7 @@ Connect = Callable[[RunSettings, int], ResourceManager]
 
 
 class Companion(Protocol):
-    """What goes on beside a replay, from its start until all jobs of the plan have ended, in threads of its own."""
+    """An activity beside a replay, from its start until all jobs of the plan have ended, in threads of its own."""
 
     failure: Exception | None
     """What ended it before its time."""
@@ -74,7 +74,7 @@ Beside = Callable[[RunSettings, Path, int, Clock, Callable[[], bool]], "Companio
 """Makes what goes on beside the replay of a run, if anything does: of its run.json, its folder, the locked file descriptor that a
 running submission shares, its clock, and a function that tells whether the controller is known to have all jobs that it had."""
 ENDS_INTERVAL = 0.02
-"""Real seconds between two looks for the ends of jobs that others follow: what a look costs is a few microseconds. On an event
+"""Real seconds between two looks for the ends of jobs that others follow: a look takes a few microseconds. On an event
 clock it is a virtual second, which is as exact as the log."""
 
 
@@ -273,7 +273,8 @@ class Replay:
         return restarted or unaccounted or self.submitter.doubtful or time.time() >= self.recovery.again_at
 
     def _note_halts(self, monitor: Monitor) -> None:
-        """Journal the halts that the monitor has looked after. One in which the controller was restarted counts as that."""
+        """Journal the halts that ended before the monitor's last round. A halt with a restart of the controller counts as the
+        restart only."""
         controller = monitor.controller
         if controller is None or controller.boot_time != self.history.boot_time:
             return

@@ -41,7 +41,7 @@ FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
 """Real seconds between two attempts: doubled from the first to the longest. Submissions themselves wait some time for a controller
 that is down, so this is not what limits the load."""
 UNCLEAR_ATTEMPTS = 5
-"""How often an unclear answer is met before the run fails."""
+"""Number of unclear answers to a request after which the run fails."""
 WAITING = "waiting for the resource manager: "
 PLACEHOLDER_SUFFIX = ".skip"
 """Names of jobs that are submitted held and cancelled soon, only to use up job ids."""
@@ -252,7 +252,7 @@ class Submitter:
         fail had been accepted). `name` is that of the job or array.
 
         After a failed attempt the job is first looked for by its name: the controller may have taken it all the same.
-        Ids only grow, unless the controller was killed: then the job is submitted again under an id that nobody had.
+        Ids only grow, unless the controller was killed: then the job is submitted again under an id that no job had.
         """
         failed = -1
 
@@ -342,7 +342,7 @@ class Submitter:
     # ---- what a launch costs ----
 
     def launch_cost(self) -> LaunchCost:
-        """By what the programs of this run's jobs run shorter; see launch_cost.py. Before the run's start by nothing."""
+        """The cost by which the programs of this run's jobs are shortened (launch_cost.py); nothing before the run's start."""
         if self.history.start is None:
             return LaunchCost(None)
         if self._launch_cost is None:

@@ -8,7 +8,7 @@ is done by P processors.
 most: the jobs start in the order in which they are due, each when all work before it is done, at the rate that is measured: the
 part of the processors that is busy while jobs wait. Until that has been seen for some time it is taken to be USUAL_PART.
 
-Both follow the queue up and down. What is shown is calmer: `most` falls at once by the time that passes, towards the estimate
+Both follow the queue up and down. What is shown changes less: `most` falls at once by the time that passes, towards the estimate
 slowly, and does not grow with it. When the estimate is more than GROWS_BY above it, it is set to ROOM times the estimate, and the
 cause is named. So it grows in few steps, not little by little.
 """

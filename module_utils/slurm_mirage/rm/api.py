@@ -1,4 +1,4 @@
-"""What a replay needs of a resource manager, and what the collection needs of its records, in words of no particular manager.
+"""What a replay needs of a resource manager, and what the collection needs of its records, independent of a particular manager.
 
 `ResourceManager` speaks to a running one, `Records` reads what it left in the folder of a run. Instants are whole seconds since
 the epoch on the cluster's own (virtual) clock, unless said otherwise. A job id is a number; a manager whose ids are other words
@@ -130,7 +130,7 @@ class CompletedJob:
     ended_for_good: bool
     """Whether the manager itself never runs the job again. After a node failure or a preemption it may."""
     ran: bool = True
-    """False: the job was cancelled while it waited, and its start is none."""
+    """False: the job was cancelled while it waited, and never started."""
     partition: str | None = None
     nodes: int | None = None
     processors: int | None = None
@@ -240,7 +240,7 @@ backfill cycle in virtual microseconds, jobs that the last one looked at, and jo
 
 @dataclass(frozen=True)
 class DiagnosticMetric:
-    """A diagnostic as Prometheus gets it: name without prefix, help, its key among the diagnostics, and the value of 1 in the
+    """A diagnostic in metrics.prom: name without prefix, help, its key among the diagnostics, and the value of 1 in the
     base unit that the name says."""
 
     name: str
@@ -269,7 +269,7 @@ class Records(Protocol):
 
     @property
     def diagnostic_names(self) -> Mapping[str, str]:
-        """The names of BACKFILL_DIAGNOSTICS by those that the manager has for them."""
+        """Names of BACKFILL_DIAGNOSTICS by the manager's own names of these diagnostics."""
         ...
 
     @property
@@ -278,7 +278,7 @@ class Records(Protocol):
         ...
 
     def completions(self, text: str) -> list[CompletedJob]:
-        """The runs in the content of `completions_file`, in its order. What is no whole line is left out."""
+        """The runs in the content of `completions_file`, in its order. Incomplete lines are left out."""
         ...
 
     def details(self, record: Mapping[str, Any]) -> JobDetails:
@@ -296,7 +296,7 @@ class Records(Protocol):
 
     @property
     def end_delay(self) -> float:
-        """Virtual seconds by which the manager may record the end of a job later than it could, by its design; by default none."""
+        """Virtual seconds by which the manager by its design may record the end of a job late; by default none."""
         return 0.0
 
     @property
@@ -324,7 +324,7 @@ class Records(Protocol):
         return ""
 
     def scheduling(self, configuration: str) -> Scheduling:
-        """What the manager does by itself, by the text of `configuration`."""
+        """What the manager does by itself, according to the text of `configuration`."""
         return Scheduling()
 
     def over_limit(self, configuration: str, speed: float) -> float:
@@ -392,7 +392,7 @@ class ResourceManager(Protocol):
         return [self.submit(job) for job in jobs]
 
     def most_tasks(self) -> int:
-        """Below how much the numbers of the tasks of an array have to be; 0, the default: there are no arrays."""
+        """Bound that the numbers of the tasks of an array have to be below; 0, the default: there are no arrays."""
         return 0
 
     def submit_array(self, name: str, tasks: Mapping[int, Submission], at_once: int | None = None) -> Submitted:
@@ -415,13 +415,13 @@ class ResourceManager(Protocol):
         ...
 
     def cancel(self, job_ids: Iterable[int]) -> None:
-        """Cancel jobs by their ids. A job that has ended is no error."""
+        """Cancel jobs by their ids. A job that has ended is not an error."""
         ...
 
     def cancel_named(self, name: str) -> None:
-        """Cancel the jobs of this name. That there is none is no error.
+        """Cancel the jobs of this name, if there are any.
 
-        Unlike an id, a name never comes to mean another job after the controller was killed.
+        Unlike an id, a name never gets another job after the controller was killed.
         """
         ...
 

@@ -27,9 +27,9 @@ class Names:
     """The lasting record of ended jobs, and what it says of a job's nodes, in words of the manager."""
     hosts: str
     cycle: str = "scheduling cycle"
-    """That whose length the diagnostics have (BACKFILL_DIAGNOSTICS), and"""
+    """The cycle whose length the diagnostics have (BACKFILL_DIAGNOSTICS)."""
     diagnostics: str = "its diagnostics"
-    """where they are from."""
+    """Source of the diagnostics."""
     return_nodes: str = ""
     """The command that returns drained nodes to service, and the one that names them."""
     cycle_pause: str = ""
@@ -49,9 +49,9 @@ class Scheduling:
     has_cycles: bool = False
     """Whether the lengths of its scheduling cycles have to be known."""
     start_delay: float = 0.0
-    """By how much it may put off a start that is possible."""
+    """Seconds by which it may delay a start that is possible."""
     longest_hold: float = 0.0
-    """For how long one of its cycles may go on without letting any job start or end."""
+    """Seconds for which one of its cycles may prevent all starts and ends of jobs."""
     bounds: Mapping[str, float] = field(default_factory=dict)
     """Bounds of a valid run (mirage/verdict/thresholds.py) that follow from its settings, by name."""
 

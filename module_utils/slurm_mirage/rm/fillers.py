@@ -1,4 +1,5 @@
-"""What the feeder of filler jobs needs of a resource manager: a look at the queue and its plan, and commands for fillers.
+"""What the feeder of filler jobs needs of a resource manager: a query of the queue and the scheduler's plan, and commands for
+fillers.
 
 Fillers are known by their names. Instants and lengths are seconds of the cluster's own (virtual) clock. Errors are those of
 `rm.api`.
@@ -13,7 +14,7 @@ from typing import Protocol
 from .api import JobState, Submitted
 
 NAME = "mirage-filler-"
-"""How the names of fillers begin; their number follows."""
+"""Prefix of the names of fillers; their number follows."""
 
 
 def filler_name(number: int) -> str:
@@ -77,13 +78,13 @@ class Fillers(Protocol):
         ...
 
     def ask(self, job_ids: Iterable[int]) -> None:
-        """Send SIGUSR1 to the programs of running fillers. A job that has ended is no error."""
+        """Send SIGUSR1 to the programs of running fillers. A job that has ended is not an error."""
         ...
 
     def set_limit(self, job_ids: Iterable[int], minutes: int) -> None:
-        """Give running fillers this time limit. A job that has ended is no error."""
+        """Give running fillers this time limit. A job that has ended is not an error."""
         ...
 
     def cancel(self, job_ids: Iterable[int]) -> None:
-        """Cancel jobs by their ids. A job that has ended is no error."""
+        """Cancel jobs by their ids. A job that has ended is not an error."""
         ...

@@ -52,9 +52,9 @@ class HostTools:
     in_force_file: str
     """Name of the file in a run's folder with the configuration in force (`Commands.configuration`)."""
     run_settings: Callable[[Path], dict[str, str]]
-    """What run.json has of this manager only, from an instance's directory."""
+    """Settings in run.json that only this manager has, from an instance's directory."""
     farm_content: Callable[[Path, Mapping[str, Any]], dict[str, Any]]
-    """What the farm's specification has of this manager: from an instance's directory and the options of library/slurm_farm.py."""
+    """This manager's part of the farm's specification, from an instance's directory and the options of library/slurm_farm.py."""
     collected: Callable[[Path, str, Mapping[str, Any], str | None, bool], dict[str, str]] | None = None
     """Makes further records on the head, content by name: from an instance's directory, the name of a run, the start event of its
     journal, the folder of the commands (None: the host's), and whether there is accounting. None: there are none."""
@@ -72,7 +72,7 @@ class Implementation:
     fillers: Callable[[RunSettings, int], Fillers] | None = None
     """Makes the side that the feeder uses, as `connect`; None: it has no filler jobs."""
     tools: HostTools | None = None
-    """None: it has no instances."""
+    """Its tools on hosts; None: it has no instances."""
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {

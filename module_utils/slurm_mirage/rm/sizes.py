@@ -1,4 +1,4 @@
-"""What the broker of malleable jobs needs of a resource manager: a look at the queue, and commands that change the size of a job.
+"""What the broker of malleable jobs needs of a resource manager: a query of the queue, and commands that change the size of a job.
 
 Sizes are whole nodes. Instants and lengths are seconds of the cluster's own (virtual) clock. Errors are those of `rm.api`.
 """
@@ -60,7 +60,7 @@ class Overview:
     waiting: tuple[WaitingJob, ...]
     """Jobs that wait for nodes, the first of the queue first."""
     unmet: Mapping[int, str]
-    """Names of all jobs that wait, whatever for, by id."""
+    """Names of all waiting jobs, whatever they wait for, by id."""
     idle: Mapping[str, int]
     """Nodes without any job that take one now, by partition."""
     growable: Mapping[int, int]
@@ -100,7 +100,7 @@ class Sizes(Protocol):
         ...
 
     def cancel(self, job_ids: Iterable[int]) -> None:
-        """Cancel jobs by their ids. A job that has ended is no error."""
+        """Cancel jobs by their ids. A job that has ended is not an error."""
         ...
 
     def cancel_named(self, name: str) -> None:
@@ -112,5 +112,5 @@ class Sizes(Protocol):
         ...
 
     def free_lost_nodes(self) -> None:
-        """Have the manager count again which nodes are idle: nodes that were given to a job after its end belong to nobody."""
+        """Have the manager count again which nodes are idle: nodes that a job got after its end are otherwise lost."""
         ...

@@ -20,10 +20,10 @@ COMMAND_PORTS = (1004, 1023)
 """First and last port that are kept for commands. pbs_comm knows a daemon, and pbs_server a command's user, by a port below 1024.
 Each node keeps one for its connection, on all addresses of the network, and would leave none for commands."""
 SPARE_ADDRESS = "10.77.255.254"
-"""No daemon's. A socket there keeps a port from the nodes, which ask for it on all addresses, and not from commands, which ask
-for it on the head's."""
+"""An address that no daemon uses. A socket there reserves a port against the nodes, which bind it on all addresses, but not against
+commands, which bind it on the head's address."""
 MOST_NODES = 1000
-"""As many as have a port below COMMAND_PORTS, beside the server."""
+"""Nodes that can have a port below COMMAND_PORTS, beside the server."""
 _FIRST_NODE_PORT = 2000
 _NODES_PER_BLOCK = 250
 

@@ -1,4 +1,4 @@
-"""The answers of OpenPBS's commands, and their complaints. Tried with release 23.06.06."""
+"""Parses the answers and error messages of OpenPBS's commands. Tried with release 23.06.06."""
 
 from __future__ import annotations
 

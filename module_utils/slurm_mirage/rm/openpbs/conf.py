@@ -18,7 +18,7 @@ ENVIRONMENT = "etc/pbs_environment"
 TEMPORARY = "tmp"
 """Folder of the jobs' own temporary folders, in a node's PBS_HOME."""
 OMIT = "omit"
-"""As a value of sched_config: this key is left out, and the scheduler's own default holds."""
+"""Value of a key of sched_config that is left out, so that the scheduler's own default holds."""
 SCHEDULER_DEFAULTS: Mapping[str, str] = {
     # OpenPBS's own file has these, except where a comment says otherwise.
     "round_robin": "False all",
@@ -102,7 +102,7 @@ def environment(directory: Path, has_clock: bool) -> str:
 def mom_config(home: Path, speed: float) -> str:
     """mom_priv/config of the node with this PBS_HOME. Jobs only sleep, so a node watches nothing but their time."""
     lines = [
-        # Else /var/tmp of the host, where a job of another instance may have the same id.
+        # The default is /var/tmp of the host, where a job of another instance may have the same id.
         f"$tmpdir {home / TEMPORARY}",
         # Without a line of the log for each address.
         "$logevent 0x21",

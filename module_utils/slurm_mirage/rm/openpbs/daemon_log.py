@@ -29,7 +29,7 @@ _EXPECTED = re.compile(
     r"daemon_protect|net restore handler|finish_exec, chown failed|node down: communication closed",
     re.IGNORECASE,
 )
-# The first kind whose expression is found in a line's text is the line's.
+# A line has the first kind whose expression is found in its text.
 _KINDS = {
     "node failure": r"node down|stream_eof, \S+ down|marking all nodes unknown|node failure|discarded at request of server",
     "launch failed": (
@@ -46,7 +46,7 @@ _KINDS = {
 }
 _KIND = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _KINDS.items()}
 _REMARK = re.compile(r"node down", re.IGNORECASE)
-"""What is a complaint although it is no error."""
+"""Lines that are complaints although they are not errors."""
 KINDS = (*_KINDS, OTHER_COMPLAINT)
 """All kinds."""
 
@@ -73,7 +73,7 @@ def of_instance(directory: Path, span: Span, offset: int = 0) -> Iterator[Compla
     folders += [(f"{NODE_HOMES}/{path.name}/mom_logs", f"mom_logs of {path.name}") for path in sorted(nodes.glob("*"))]
     for folder, name in folders:
         for path in sorted((directory / folder).glob("[0-9]*")):
-            # Of thousands most have not been written to for long. What a file system stamps is real time.
+            # Most of thousands of logs have not been written to for long. File times are real time.
             if path.stat().st_mtime >= span.real - 1:
                 yield from _of(directory, f"{folder}/{path.name}", name, span)
 

@@ -54,8 +54,8 @@ ACCOUNTING = "pbs/records/accounting.log"
 SERVER_HOME, NODE_HOMES, DATABASE = "pbs/server", "pbs/moms", processes.DATABASE
 """PBS_HOME of server, scheduler and communication daemon, the folder with PBS_HOME of each node, and the data of PostgreSQL."""
 DATABASE_ACCOUNT = "postgres"
-"""Account of the database server, which comes with PostgreSQL. Server and nodes believe the database, also as whom a job runs: so
-it must not be the instance's user."""
+"""Account of the database server, which comes with PostgreSQL. Server and nodes trust the database, also for the user that a job
+runs as: so it must not be the instance's user."""
 NO_COMMANDS = "lib/openpbs"
 """Folder of commands that do nothing successfully: su and systemctl, which the server runs to start a database server
 (Libdb/pgsql/db_common.c, pbs_ds_systemd)."""
@@ -84,7 +84,7 @@ class Layout:
 
 
 def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the farm's specification has of OpenPBS only, by the options of the module that starts the daemons
+    """The part of the farm's specification that only OpenPBS has, by the options of the module that starts the daemons
     (library/slurm_farm.py)."""
     nodes = [(f"{one['prefix']}{i}", i) for one in options["nodes"] for i in range(one["first"], one["first"] + one["count"])]
     return {

@@ -1,7 +1,7 @@
 """The database in which the server of OpenPBS keeps its jobs, nodes and queues: the instance's own PostgreSQL.
 
-Whoever can change a job there can run it as root. So it runs as another account than the instance's user, as whom jobs run, and
-knows the server by a password that only root can read. It listens in the network namespace of the instance only.
+A user who can change a job there can run it as root. So it runs as another account than the instance's user, who runs the jobs, and
+authenticates the server by a password that only root can read. It listens in the network namespace of the instance only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMA = "libexec/pbs_db_schema.sql"
 SETTINGS: Mapping[str, Any] = {
     "listen_addresses": addresses.HEAD_ADDRESS,
     "port": addresses.DATABASE_PORT,
-    # In its own folder, where only its account and root get.
+    # In its own folder, which only its account and root can enter.
     "unix_socket_directories": ".",
     "password_encryption": "scram-sha-256",
     "max_connections": 20,

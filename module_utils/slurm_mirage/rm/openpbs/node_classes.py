@@ -43,7 +43,7 @@ def node_classes(options: Sequence[Mapping[str, Any]]) -> list[Nodes]:
     """Classes of nodes from mappings with `count`, `cpus`, and if need be `prefix` (n) and `first`.
 
     Without `first` the numbers go on where the last class ended, or begin with 1. A node's number gives its address and its ports
-    (`addresses`), so that no two nodes have the same one. Raises WrongUse when a class could not be.
+    (`addresses`), so that no two nodes have the same one. Raises WrongUse for an invalid class.
     """
     classes: list[Nodes] = []
     following = 1

@@ -22,9 +22,9 @@ ATTRIBUTES = (
     "max_group_run",
     "max_user_run",
 )
-"""Attributes of an execution queue that decide about jobs here, and"""
+"""Attributes of an execution queue that affect the jobs of an emulated cluster."""
 OF_RESOURCES = ("max_run_res", "resources_default", "resources_max", "resources_min")
-"""those with the name of a resource after a dot. All jobs of an emulated cluster belong to one user."""
+"""Attributes with the name of a resource after a dot. All jobs of an emulated cluster belong to one user."""
 WALLTIME = "resources_max.walltime"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,14}\Z")
 _TIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+)\Z")

@@ -184,7 +184,7 @@ def printed_instant(word: str) -> int | None:
 class AccountingLog:
     """The accounting log, read as it grows: each read goes on where the last ended.
 
-    The jobs that ended after `offset` were queued before it at most by other runs: of these, the name is empty.
+    Only other runs can have queued jobs before `offset` that end after it: their names are empty.
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:

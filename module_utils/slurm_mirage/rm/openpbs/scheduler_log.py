@@ -27,9 +27,9 @@ class SchedulerLog:
 
     folder: Path
     last_us: int | None = None
-    """Of the last cycle that has ended, in virtual microseconds."""
+    """Length of the last complete cycle, in virtual microseconds."""
     jobs: int | None = None
-    """Jobs that it considered."""
+    """Number of jobs that the last complete cycle considered."""
     max_us: int | None = None
     cycles: int = 0
     """The longest cycle, and the number of cycles, since the first call of `update`."""

@@ -32,7 +32,7 @@ class AccountCommands:
         }
 
     def missing(self, wanted: Wanted) -> list[list[str]]:
-        """The words for sacctmgr that `ensure` would use now. Of a cluster that does not answer nothing is known."""
+        """The words for sacctmgr that `ensure` would use now. The words for an empty database if the cluster does not answer."""
         present = self._look(wanted)
         return list(wanted.commands(Present() if isinstance(present, str) else present))
 

@@ -93,7 +93,7 @@ def parse_associations(text: str, user: str, qos: Mapping[str, Mapping[str, str]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the database shall have of `cluster`: accounts that `user` may submit with, their shares (1 by default), and QOS."""
+    """What the database is to have for `cluster`: accounts that `user` may submit with, their shares (1 by default), and QOS."""
 
     cluster: str
     user: str
@@ -114,8 +114,8 @@ class Wanted:
         user = ["add", "user", f"name={self.user}", of_cluster, "fairshare=1"]
         if DEFAULT_ACCOUNT not in present.associated:
             yield [*user, f"account={DEFAULT_ACCOUNT}", f"defaultaccount={DEFAULT_ACCOUNT}"]
-        # Slurm 22.05 numbers all that lies beyond an account anew for each user that it gets (as_mysql_assoc.c), and puts new
-        # accounts before the old ones: to begin with the last ones halves that.
+        # Slurm 22.05 renumbers all that follows an account for each user that the account gets (as_mysql_assoc.c), and puts new
+        # accounts before the old ones: beginning with the last ones halves the time.
         for names in reversed(list(_chunks([name for name in accounts[1:] if name not in present.associated]))):
             yield [*user, f"account={names}"]
 

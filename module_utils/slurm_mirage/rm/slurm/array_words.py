@@ -8,7 +8,7 @@ from ...jobs import arrays
 def id_of(job_id: str, array: str, task: str) -> int:
     """The id of a job or of the task of an array, from Slurm's words for its own id, its array's id and its number in the array.
 
-    A job that is no task has no number as its `task`; several waiting tasks, which are cancelled together, have a list.
+    A job that is not a task has no number as its `task`; several waiting tasks, which are cancelled together, have a list.
     """
     return arrays.task_id(int(array), int(task)) if array.isdigit() and task.isdigit() else int(job_id)
 

@@ -22,7 +22,7 @@ from .conf import OMIT, value_of
 _UINT16 = 65533
 """The largest number of a 16-bit setting: the two above stand for `no value` and `infinite`."""
 _INT = 2**31 - 1
-"""The largest number of what Slurm computes with as int."""
+"""The largest number that Slurm computes with as int."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Follower:
     """A number that is multiplied by the speed: a setting, or the word `word` of a setting that is a list of words.
 
     default: Slurm's own, which follows where the settings have none. It may be the name of another word of the list, whose value
-    it is; None: nothing is added. largest: what Slurm takes. real: instead of being multiplied it becomes so many seconds
-    of real time, if that is more; for what need not last N times as long, and has side effects if it does.
+    it is; None: nothing is added. largest: what Slurm takes. real: instead of being multiplied it becomes so many seconds of real
+    time, if that is more; for settings that need not last N times as long, and would have side effects.
     """
 
     setting: str

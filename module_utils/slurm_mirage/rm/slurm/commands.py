@@ -88,7 +88,7 @@ _RETRIED_INSIDE = re.compile(r"sleeping and retrying|temporarily disabled, retry
 PREPARED = 1
 """How many sbatch processes wait for the scripts of the jobs after the present one: more are no faster (docs/accuracy.md)."""
 _WORKING_DIRECTORY = "-D"
-"""Of sbatch, in all releases: --chdir was --workdir before 17.11."""
+"""sbatch's short option, which all releases have: --chdir was --workdir before 17.11."""
 
 
 # ---- parsers: pure ----
@@ -113,7 +113,7 @@ def _queued_job(job_id: str, array: str, task: str, code: str, start: str, reaso
     )
 
 
-# %i of a job array's element (12_3) or of a part of a heterogeneous job (12+0) is no number.
+# %i of a job array's element (12_3) or of a part of a heterogeneous job (12+0) is not a number.
 QUEUE_FORMAT = "%A|%F|%K|%t|%S|%r|%C|%j"
 
 
@@ -312,8 +312,8 @@ class Slurm(ResourceManager):
             self._prepared.expect(expected)
 
     def submit(self, job: Submission) -> Submitted:
-        """As `ResourceManager.submit`, by the process that was prepared for a job with these options, if there is one. What is
-        prepared for others ends with the first failure."""
+        """As `ResourceManager.submit`, by the process that was prepared for a job with these options, if there is one. A failed
+        submission ends the processes that are prepared for other jobs."""
         process, script = self._prepared.take(submit_options(job)), script_of(job.command)
         try:
             if process is not None and script is not None:
@@ -356,7 +356,8 @@ class Slurm(ResourceManager):
             self._ask("scancel", "--quiet", *words[first : first + 1000])
 
     def _split_off(self, task: str) -> None:
-        """Make slurmctld keep a waiting task apart from its array, as any change of it does: else no record has its cancellation.
+        """Make slurmctld keep a waiting task apart from its array, as any change of it does: otherwise no record has its
+        cancellation.
 
         A task that has ended or is not known stays as it is.
         """

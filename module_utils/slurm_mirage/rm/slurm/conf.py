@@ -15,7 +15,7 @@ from ...base.errors import WrongUse
 
 HEADER = "# Written by Slurm Mirage (module slurm_config); changes made here are overwritten.\n"
 OMIT = "omit"
-"""As a value: this setting is left out, and Slurm's own default holds."""
+"""Value of a setting that is left out, so that Slurm's own default holds."""
 
 
 CONTROLLER_ONLY = re.compile(
@@ -24,12 +24,12 @@ CONTROLLER_ONLY = re.compile(
     r"|SlurmctldDebug|SlurmctldParameters)\s*=",
     re.IGNORECASE,
 )
-"""Begin of a line that slurmctld alone uses: what slurmd does is the same with another value. slurm.conf(5) says of each other
-setting that slurmd or the commands use it too, or does not say."""
+"""Beginnings of lines that only slurmctld uses, whose values do not change what slurmd does. For every other setting slurm.conf(5)
+says that slurmd or the commands use it too, or does not say."""
 
 
 class Line(Protocol):
-    """What has a line of slurm.conf."""
+    """An object with a line in slurm.conf."""
 
     def line(self) -> str: ...
 

@@ -20,11 +20,11 @@ from ..evidence import Span as Span
 _LINE = re.compile(r"\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)\] (?:\[[^\]]*\] )?(?P<error>(?:error|fatal): )?(?P<text>.*)")
 
 LARGEST = 4 << 30
-"""Bytes of a log that are read at most, and"""
+"""Bytes of a log that are read at most."""
 LONGEST = 65536
-"""of a line."""
+"""Bytes of a line that are read at most."""
 OTHER = OTHER_COMPLAINT
-"""Errors of no kind below."""
+"""Kind of errors that have no other kind."""
 _EXPECTED = re.compile(
     # The end of a job that was cancelled or reached its limit; a remark about the clock; advice that follows a complaint; that a
     # front end is no node, which slurmctld says six times of each job (docs/front-end.md); that a new cluster saves its jobs for
@@ -37,7 +37,7 @@ _EXPECTED = re.compile(
     r"|_refresh_assoc_mgr_qos_list: no new list given back",
     re.IGNORECASE,
 )
-# The first kind whose expression is found in an error's text is the line's.
+# An error has the first kind whose expression is found in its text.
 _ERRORS = {
     NODE_DOWN: r"nodes? \S+ not resp(onding)?, setting down",
     "duplicate job id": r"duplicate jobid|do not launch second copy",
@@ -56,7 +56,7 @@ _ERRORS = {
     "sent again": r"retrying|resent",
     "time-out": r"timed[ -]?out|time-?out waiting|cycle took more than|waited too long",
 }
-# The same of lines that are no errors: looked for at the beginning of the text.
+# The same for lines that are not errors: expressions are looked for at the beginning of the text.
 _REMARKS = {
     "launch failed": r"killing non-startable|batch jobid=\S+ missing from batch node|slurmd error running",
     "node failure": r"(\w+: )?requeue (job )?jobid=\S+ due to (failure of node|node failure)",
@@ -102,7 +102,7 @@ def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]
     with user_folders.open_folder(folder.parent, folder.name) as logs:
         yield from _of(logs, "slurmctld.log", offset, "", until)
         for name in logs.names():
-            # Of thousands most have not been written to for long. What a file system stamps is real time.
+            # Most of thousands of logs have not been written to for long. File times are real time.
             if name.startswith("slurmd.") and name.endswith(".log"):
                 status = logs.status(name)
                 if status is not None and status.st_mtime >= span.real - 1:
@@ -143,7 +143,7 @@ def _lines(logs: user_folders.Folder, name: str, offset: int) -> Iterator[str]:
 
 
 def raw_lines(logs: user_folders.Folder, name: str, offset: int) -> Iterator[bytes]:
-    """The lines from `offset` on, or all if the file is shorter than that, because it was begun anew; of LARGEST bytes at most."""
+    """The lines from `offset` on, or all if the file is shorter than that, because it was truncated; of LARGEST bytes at most."""
     try:
         descriptor = logs.open(name)
     except FileNotFoundError:

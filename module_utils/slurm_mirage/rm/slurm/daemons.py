@@ -80,7 +80,7 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
 
 
 def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the farm's specification has of Slurm only."""
+    """The part of the farm's specification that only Slurm has."""
     return {"daemons": specifications(directory, layout_of(options))}
 
 
@@ -100,7 +100,7 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
 
 def munge_socket(directory: Path) -> Path:
     """The socket of the instance's munged. The farm makes its folder, which only the instance's user and root can enter: the socket
-    itself is open to everybody, and who gets a credential from it can submit jobs."""
+    itself is open to everybody, and a user who gets a credential from it can submit jobs."""
     return directory / "run/private/munge.socket"
 
 

@@ -1,7 +1,7 @@
-"""What the database of an instance reads: etc/mariadb.cnf for the server, etc/slurmdbd.conf for slurmdbd, which stands before it.
+"""What the database of an instance reads: etc/mariadb.cnf for the server, etc/slurmdbd.conf for slurmdbd, its client.
 
-The server is the instance's own: its data, socket and log lie in the instance's directory, it opens no port, and knows its users by
-whom a process runs as (unix_socket), so that there is no password.
+The server is the instance's own: its data, socket and log are in the instance's directory, it opens no port, and it authenticates
+a user by the account of the client's process (unix_socket), without a password.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from .setting_names import Release, release_of
 MESSAGE_TIMEOUT, TCP_TIMEOUT = 60, 2
 """Seconds, as in slurm.conf."""
 ONE_ADDRESS: Release = (20, 11)
-"""From then on slurmdbd.conf has CommunicationParameters; before, slurmdbd listens on all addresses (slurmdbd/read_config.c)."""
+"""First release in which slurmdbd.conf has CommunicationParameters; before, slurmdbd listens on all addresses
+(slurmdbd/read_config.c)."""
 OLDEST: Release = (20, 2)
 """Before, slurmctld does not register a new cluster, and up to 16.05.10 slurmdbd takes what it reads from today's MariaDB, whose
 library leaves errno set, for an error (database/mysql_common.c)."""
 DEFAULTS: Mapping[str, str | int] = {
-    # Nobody outside of the host is served, and nobody by name.
+    # The server accepts no connections over the network, and looks up no host names.
     "skip_networking": 1,
     "skip_name_resolve": 1,
     "default_time_zone": "+00:00",
-    # slurmdbd has one connection for each client; the rest is as small as it does not matter for it.
+    # slurmdbd has one connection for each client; the other limits are small, because slurmdbd needs no more.
     "max_connections": 100,
     "thread_cache_size": 8,
     "table_open_cache": 400,

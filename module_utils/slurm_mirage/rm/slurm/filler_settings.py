@@ -19,7 +19,7 @@ WITH_REQUEUE_DELAY = (25, 11)
 LEAST_EXPIRY = 5
 """Seconds of cred_expire that Slurm takes at least; a requeued job starts a second later at the earliest."""
 MOST_REQUEUES = 60_000
-"""Slurm counts them in 16 bits."""
+"""Largest number of requeues; Slurm counts them in 16 bits."""
 _OFF = ("off", "no", "false", OMIT, "")
 
 

@@ -28,7 +28,7 @@ from .array_words import id_of
 from .daemon_log import raw_lines
 
 FREED_FILE = "freed.csv"
-"""In the folder of a run: columns job_id, ended and freed, in seconds since the epoch on the cluster's clock."""
+"""File in the folder of a run, with the columns job_id, ended and freed, in seconds since the epoch on the cluster's clock."""
 COLUMNS = ("job_id", "ended", "freed")
 
 _ENDED, _FREED = b"deallocate_nodes", b"cleanup_completing"
@@ -79,7 +79,7 @@ def to_csv(instants: dict[int, tuple[float, float]]) -> str:
 
 
 def read(folder: Path) -> Freed:
-    """What FREED_FILE in the folder of a run says. A damaged line is left out."""
+    """Read FREED_FILE in the folder of a run. A damaged line is left out."""
     path = folder / FREED_FILE
     if not path.is_file():
         return Freed({}, f"the run has no {FREED_FILE}")

@@ -1,7 +1,8 @@
 """Slurm's front-end mode: one slurmd, or a few, stand for all nodes (the thesis this project comes from, figure 3.2).
 
-slurmctld schedules on the nodes as ever, but none of them has a slurmd: what it starts, it sends to the front end with the fewest
-jobs. The mode is compiled in (configure's --enable-front-end) or it is not there, and Slurm 25.05 has none. docs/front-end.md.
+slurmctld schedules on the nodes as usual, but none of them has a slurmd: it sends each job that it starts to the front end with the
+fewest jobs. The mode has to be compiled in (configure's --enable-front-end); Slurm 25.05 no longer has it.
+docs/front-end.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .setting_names import translated
 PREFIX = "frontend"
 """The front ends are frontend1, frontend2, ..."""
 MOST = 64
-"""More front ends than this have nothing to gain: a host has fewer processors."""
+"""Largest number of front ends: more do not help, because a host has fewer processors."""
 GOOD = "24.11"
 """The last release with the mode, and one that works in it."""
 
@@ -81,7 +82,7 @@ def lines(placed: Iterable[Nodes], nodes: Sequence[NodeClass]) -> list[FrontEnd 
 
 
 def check_nodes(nodes: Iterable[NodeClass]) -> None:
-    """Raise WrongUse for nodes that cannot be without a slurmd of their own, or are called as the front ends are."""
+    """Raise WrongUse for nodes that cannot be without a slurmd of their own, or have the names of front ends."""
     for some in nodes:
         if some.prefix == PREFIX:
             raise WrongUse(f"nodes: prefix {PREFIX!r}: with FRONT_END the slurmd have these names; take another one")
@@ -135,7 +136,7 @@ def release_of(commands: Path) -> str:
 def check_build(commands: Path, release: str, count: int) -> None:
     """Raise WrongUse when the Slurm whose commands are in that folder, of that release, was not built for the mode.
 
-    Its scontrol is given a slurm.conf with a front end, which others refuse to read: no file nor option of a build tells it.
+    Its scontrol is given a slurm.conf with a front end, which others refuse to read: no file and no option of a build shows it.
     Debian's daemons named slurm*-wlm-emulator were built for it, but not the library that reads the file for them.
     """
     scontrol = commands / "scontrol"

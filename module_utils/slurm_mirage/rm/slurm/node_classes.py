@@ -43,8 +43,8 @@ class NodeClass:
 def node_classes(options: Sequence[Mapping[str, Any]]) -> list[NodeClass]:
     """Classes of nodes from mappings with `count`, `cpus`, and if need be `prefix` (n), `first` and `extra`.
 
-    Without `first` the numbers go on where the last class with that prefix ended, or begin with 1. Raises WrongUse when a class
-    could not be, or when two have a node of the same name.
+    Without `first` the numbers go on where the last class with that prefix ended, or begin with 1. Raises WrongUse for an invalid
+    class, or when two classes have a node of the same name.
     """
     classes: list[NodeClass] = []
     # By prefix: first number and position of each class, ascending, and the number after the last class.
@@ -83,9 +83,9 @@ def _check(this: NodeClass, where: str) -> None:
 
 
 def check_partitions(partitions: Iterable[Mapping[str, Any]], classes: Sequence[NodeClass]) -> None:
-    """Raise WrongUse for a partition with a node that is not there: slurmctld does not start with one.
+    """Raise WrongUse for a partition with a node that does not exist, with which slurmctld would not start.
 
-    A name without a number is not looked at: it is ALL, or that of a NodeSet.
+    A name without a number is not checked: it is ALL, or that of a NodeSet.
     """
     names: set[str] | None = None
     for partition in partitions:

@@ -19,7 +19,7 @@ JOBS_FORMAT = "%i|%t|%N|%n"
 
 @dataclass(frozen=True)
 class Hardware:
-    """What of a node may not change under a job: processors and how they are arranged, and GRES as in slurm.conf."""
+    """Hardware of a node that must not change while a job runs there: processors, their arrangement, and GRES as in slurm.conf."""
 
     cpus: int
     sockets: int

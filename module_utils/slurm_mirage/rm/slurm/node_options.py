@@ -1,4 +1,4 @@
-"""Further words of a class's NodeName line that more depends on than that line: its arrangement of processors, and GRES.
+"""Words of a class's NodeName line that other files or checks depend on: the arrangement of processors, and GRES.
 
 slurmd drops GPUs that have no device file (common/gres.c, _find_fileless_gres), and slurmctld then takes the node out of
 service. So each emulated GPU has one, a link to /dev/null; a job finds the number at its end in CUDA_VISIBLE_DEVICES.
@@ -20,7 +20,7 @@ SHARED = ("mps", "shard")
 """GRES that are shares of a GPU."""
 MOST_GPUS = 64
 OURS = ("nodename", "nodehostname", "nodeaddr", "port", "cpus", "procs")
-"""Words that a class has no say in, or says otherwise."""
+"""Words that a class must not have: they are set by the program, or by other options of the class."""
 _GRES = re.compile(r"(?P<name>[A-Za-z_][\w-]*)(:(?P<type>[A-Za-z_][\w.+-]*))?(:(?P<count>[1-9]\d{0,8}[KMGTP]?))?\Z")
 
 Words = tuple[tuple[str, str], ...]
@@ -41,7 +41,7 @@ def words_of(extra: Mapping[str, Any], where: str) -> Words:
 
 
 def word(words: Words, name: str, default: str = "") -> str:
-    """The value of a word; Slurm does not look at the case of its name."""
+    """The value of a word, whose name is compared without regard to case, as in Slurm."""
     return {key.lower(): value for key, value in words}.get(name.lower(), default)
 
 

@@ -65,7 +65,7 @@ class Prepared:
         return process
 
     def start_expected(self) -> None:
-        """Start a process for each expected job that has none. A job whose process cannot be started will have none."""
+        """Start a process for each expected job that has none. A job whose process cannot be started has none."""
         for options in self._expected:
             if options not in self._waiting:
                 with suppress(OSError):

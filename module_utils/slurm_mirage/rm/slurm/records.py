@@ -46,7 +46,7 @@ DIAGNOSTICS = {
     "bf_last_cycle_when": ("Backfilling", "Last cycle when"),
     "data_since": ("", "Data since"),
 }
-"""Columns taken from sdiag: in which part of it (its heading's first word), and which line."""
+"""Columns taken from sdiag, each with the part of its answer (the heading's first word) and the line."""
 BACKFILL = dict(zip(("bf_last_cycle_us", "bf_max_cycle_us", "bf_last_depth", "bf_queue_length"), BACKFILL_DIAGNOSTICS))
 
 _MICRO = 1e-6
@@ -151,7 +151,7 @@ class CompletionRecord:
     is_cut: bool = False
 
     def job(self) -> CompletedJob | None:
-        """The run; None for anything else. Of a record that was cut off the last word is not known, and what follows it."""
+        """The run; None for anything else. In a record that was cut off, the last word and all later ones are unknown."""
         words = parse_words(self.text)
         if self.is_cut and words and (last := list(words)[-1]) != "NodeList":
             del words[last]
@@ -186,7 +186,7 @@ def _completed(words: Mapping[str, str]) -> CompletedJob | None:
         name=name_of(words["Name"], task),
         state=words["JobState"],
         ended_for_good=words["JobState"] in ENDED_FOR_GOOD,
-        # Of a job that was cancelled while it waited Slurm prints a start that was none.
+        # Slurm prints a start for a job that was cancelled while it waited, although it never started.
         ran=words.get("NodeList", "") not in ("(null)", ""),
         partition=words.get("Partition"),
         nodes=_number(words.get("NodeCnt", "")),
@@ -280,8 +280,8 @@ def _record(words: Mapping[str, str]) -> dict[str, str | int | None]:
 def details_of(record: Mapping[str, Any]) -> JobDetails:
     """The details of a line of suspended.jsonl. Raises KeyError or TypeError for anything else.
 
-    SuspendTime is the instant of the last suspend or resume and SecsPreSuspend the execution before it, so a job that went on and
-    ended was suspended for SuspendTime - StartTime - SecsPreSuspend (tried with 22.05).
+    SuspendTime is the instant of the last suspend or resume and SecsPreSuspend the execution before it, so a job that was resumed
+    and has ended was suspended for SuspendTime - StartTime - SecsPreSuspend (tried with 22.05).
     """
     start, end, suspend = record.get("start"), record.get("end"), record.get("suspend_time")
     suspended = None

@@ -1,4 +1,4 @@
-"""Which release of Slurm can go on with a cluster that another release has run.
+"""Which release of Slurm can continue a cluster that another release has run.
 
 slurmctld and slurmdbd read what the two major releases before theirs saved, from 24.11 on what the three before did, and nothing
 of a later one (Slurm's upgrade guide, https://slurm.schedmd.com/upgrades.html). One that cannot read it does not start.
@@ -16,7 +16,7 @@ BEFORE: tuple[Release, ...] = (
     *((16, 5), (17, 2), (17, 11), (18, 8), (19, 5), (20, 2), (20, 11)),
     *((21, 8), (22, 5), (23, 2), (23, 11)),
 )
-"""Major releases before those that come each May and November, which `SIX_MONTHLY` is the first of."""
+"""Major releases before `SIX_MONTHLY`, the first of those that appear each May and November."""
 SIX_MONTHLY: Release = (24, 5)
 THREE_BACK: Release = (24, 11)
 
@@ -46,7 +46,7 @@ def check(slurm_conf: str, version: str, cluster: str) -> None:
 
 
 def _rank(release: Release) -> int:
-    """How many major releases there were up to this one."""
+    """Number of major releases up to this one."""
     if release < SIX_MONTHLY:
         return bisect_right(BEFORE, release)
     return len(BEFORE) + 1 + 2 * (release[0] - SIX_MONTHLY[0]) + (release[1] > SIX_MONTHLY[1])

@@ -28,9 +28,9 @@ IDLE_STATES = ("idle", "planned")
 """A planned node is an idle one that the backfill scheduler means to give to a job."""
 SHARED_STATES = (*IDLE_STATES, "mixed")
 WAITS_FOR_NODES = ("None", "Resources", "Priority", "Nodes required for job are DOWN, DRAINED")
-"""How the reasons of jobs begin that wait for nodes only."""
+"""Beginnings of the reasons of jobs that wait only for nodes."""
 TOP_PRIORITY = 4_294_960_000
-"""Above all that a scheduler computes: priority/basic counts down from 4,294,901,760."""
+"""A priority above all that a scheduler computes: priority/basic counts down from 4,294,901,760."""
 RESIZER_PRIORITY = TOP_PRIORITY + 1000
 NO_NAMES = ("", "(null)", "N/A")
 GRES, HAS_LICENSES = "asks for generic resources (GRES)", "has licenses"
@@ -116,7 +116,7 @@ def growth_hosts(answer: str, first_host: str) -> tuple[int, list[str]]:
 
 
 class Resizing(Slurm):
-    """The commands of `rm.sizes` for one cluster. The caller is SlurmUser and lives on the cluster's clock."""
+    """The commands of `rm.sizes` for one cluster. The caller is SlurmUser and uses the cluster's clock."""
 
     _has_license = False
     """Whether jobs need a license before they are merged."""

@@ -19,7 +19,7 @@ WITH_LICENSES = (25, 11)
 """The first release whose slurmctld crashes when it merges jobs without licenses (job_mgr.c, _valid_license_job_expansion: a list
 that is NULL)."""
 WITHOUT_RECOUNT = (25, 11)
-"""The first release in which `scontrol reconfigure` is not given after shrinks: it starts slurmctld anew."""
+"""The first release in which `scontrol reconfigure` restarts slurmctld, so that it is not used after shrinks."""
 LICENSE, LICENSES = "mirage_resize", 100_000_000
 """A license that jobs get before they are merged, and how many there are: slurmctld does not get back all that it gave."""
 

@@ -1,9 +1,9 @@
-"""What a setting of slurm.conf(5) is called in which release of Slurm, from 16.05 on, and which release retired or introduced it.
+"""Names of the settings of slurm.conf(5) in the releases of Slurm from 16.05 on, and which release retired or introduced each.
 
 The project writes settings as Slurm 22.05 knows them; `translated` gives them the names and values that another release has for the
 same thing, and leaves out those of SINCE that the release does not have yet: its daemons would not start.
 
-Since when there is what was read in the sources of the releases 16.05 to 26.05 (common/read_config.c, slurmctld/read_config.c,
+The releases are from the sources of Slurm 16.05 to 26.05 (common/read_config.c, slurmctld/read_config.c,
 common/slurm_protocol_api.c, src/plugins).
 """
 
@@ -25,7 +25,7 @@ NEVER: Release = (0, 0)
 ALWAYS: Release = (9999, 0)
 
 CGROUPS_BY_DEFAULT: Release = (24, 11)
-"""From then on each slurmd starts with cgroups, whatever plugins it is told to use, unless cgroup.conf says `disabled`."""
+"""The first release whose slurmd starts with cgroups whatever its plugins are, unless cgroup.conf says `disabled`."""
 
 
 def release_of(text: str) -> Release:
@@ -41,7 +41,7 @@ def release_of(text: str) -> Release:
 
 @dataclass(frozen=True)
 class Rename:
-    """A setting that releases from `since` on, and before `until`, have in other words: what `instead` makes of its value."""
+    """A setting that releases from `since` on and before `until` have in another form, which `instead` makes of its value."""
 
     setting: str
     instead: Callable[[str], Mapping[str, str]]
