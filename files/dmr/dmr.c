@@ -31,7 +31,7 @@ static void because(const char *format, ...)
     va_end(words);
 }
 
-/* The text as a number from `least` on, or -1. */
+/* Returns the text as a number, at least `least`, or -1. */
 static int whole(const char *text, int least)
 {
     if (!text || *text < '0' || *text > '9')
@@ -195,7 +195,7 @@ static int names(const char *list)
     return count;
 }
 
-/* Takes `answer` apart. `done` is the answer that tells that the action is complete. */
+/* Parses `answer`. `done` is the answer that says that the action is complete. */
 static enum dmr_action understood(int *nodes, const char **list)
 {
     static const struct {

@@ -6,7 +6,7 @@
  *
  * From the environment: DMR_BROKER, the path of the broker's socket; SLURM_JOB_ID; DMR_NODES, or else SLURM_JOB_NUM_NODES, the
  * present number of nodes; DMR_INHIBITOR, for how many seconds after a check further checks are skipped (0 without it);
- * DMR_CHECKED, when the processes before a resize checked last (seconds since the epoch). Without DMR_BROKER every check says
+ * DMR_CHECKED, when the processes before a resize checked last (seconds since the epoch). Without DMR_BROKER every check returns
  * DMR_NONE.
  *
  * Nothing here ends the program: where the broker cannot be asked the action is DMR_NONE, and dmr_reason() says why. The next check
@@ -33,10 +33,11 @@ enum dmr_action dmr_check_status(int minimum, int maximum, int factor, int prefe
 /* The same, asynchronous: the action is the one that the last call decided, and the broker decides for the next call meanwhile. */
 enum dmr_action dmr_icheck_status(int minimum, int maximum, int factor, int preferred, int *nodes, const char **list);
 
-/* After DMR_SHRINK to `to` nodes: nothing runs on the others any more. DMR_SHRINK: done, as above; DMR_NONE: the job keeps all. */
+/* To be called after DMR_SHRINK to `to` nodes, when nothing runs on the others any more. DMR_SHRINK: done, as above; DMR_NONE: the
+ * job keeps all. */
 enum dmr_action dmr_ready(int to, int *nodes, const char **list);
 
-/* After a resize: the computation goes on. seconds: for how long it stood still, without the time for the broker's answers. */
+/* To be called when the computation goes on after a resize. seconds: how long it stood still, without the broker's answers. */
 void dmr_resumed(double seconds);
 
 /* The present number of nodes. */

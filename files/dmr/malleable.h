@@ -21,7 +21,7 @@ struct malleable {
     long iteration, iterations;
     size_t rows;             /* of all processes */
     size_t first, own;       /* rows of this process */
-    double scalars[SCALARS]; /* the same on all processes; kept over a resize */
+    double scalars[SCALARS]; /* equal on all processes; kept over a resize */
     /* not for the program */
     int minimum, maximum, factor, preferred;
     int requests;

@@ -1,10 +1,10 @@
 /* run_criu [OPTION...]: runs the program `criu` in the folder of this program, with this program's capabilities and without any way
  * to more of them.
  *
- * CRIU restores what a user's own files say, also a bounding set without CAP_SETUID, in which a set-user-id program cannot give up
- * its rights. So CRIU, and with it each process that it restores, has no_new_privs: the kernel ignores set-user-id and file
- * capabilities of whatever they execute, for ever. The capabilities are given to CRIU as ambient ones, since file capabilities
- * would be ignored, too.
+ * CRIU restores a process from files that a user may have changed, also with a bounding set without CAP_SETUID, in which a
+ * set-user-id program cannot give up its rights. So CRIU, and with it each process that it restores, has no_new_privs: from then on
+ * the kernel ignores set-user-id and file capabilities of all programs that they execute. The capabilities are given to CRIU as
+ * ambient ones, since file capabilities would be ignored, too.
  *
  * Exit code: CRIU's; 1 if it cannot be executed, with one line on stderr.
  */

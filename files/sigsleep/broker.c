@@ -77,7 +77,7 @@ static int64_t patience(void)
     return on_event_clock || length > REAL_PATIENCE ? length : REAL_PATIENCE;
 }
 
-/* Waits for the socket, or only looks at the signals if that is none. Returns a signal that ends the job, or 0. */
+/* Waits for the socket, or only for signals if there is no socket. Returns a signal that ends the job, or 0. */
 static int wait_for_broker(struct exchange *exchange, int64_t length, int socket)
 {
     int64_t passed;

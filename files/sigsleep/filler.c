@@ -82,7 +82,7 @@ void describe_filler(const char *option, const struct filler *filler, struct log
     data->ready = 0;
 }
 
-/* The progress if what was worked since the last save is saved now. */
+/* The progress if the work since the last save is saved now. */
 static int64_t progress_now(void)
 {
     wide done = (wide)virtual_length(self.worked) * self.filler.speed / SECOND;
@@ -113,7 +113,7 @@ static void note(const struct watch *watch, enum cause cause, int64_t to)
 
 /*
  * Saves the progress at the virtual instant `to`, and records it. The state comes before the record, which it contains. If it
- * cannot be written, the work stays in the next stretch; work that is done is done without it.
+ * cannot be written, the work belongs to the next stretch, too; a filler whose work is done completes nevertheless.
  */
 static void keep(struct watch *watch, enum cause cause, int64_t to)
 {
@@ -143,7 +143,7 @@ static void keep(struct watch *watch, enum cause cause, int64_t to)
     self.worked = 0;
 }
 
-/* Records that a signal ended the filler. What was worked up to `to` since the last save is lost. */
+/* Records that a signal ended the filler. The work since the last save, up to `to`, is lost. */
 static enum cause ended(const struct watch *watch, int64_t to)
 {
     note(watch, SIGNALLED, to);
@@ -165,8 +165,8 @@ static bool idle(struct watch *watch, int64_t time, bool until_asked)
 }
 
 /*
- * Pays for a save and saves. If there is nothing to save, it does neither, but lets the rest of a slot pass. Returns the cause,
- * which is REQUEST too if the request came meanwhile, or SIGNALLED.
+ * Lets the time of a save pass, then saves. Without work to save it only waits for the end of a slot, with SLOT_END. Returns the
+ * cause, or REQUEST if a request to save came meanwhile, or SIGNALLED.
  */
 static enum cause save(struct watch *watch, enum cause cause)
 {
@@ -192,7 +192,7 @@ static enum cause save(struct watch *watch, enum cause cause)
     return cause;
 }
 
-/* Pays for the start, unless the slot has no room for any work. Returns READY, or why it does not come to that. */
+/* Lets the time of a restore pass, unless the slot has no room for work. Returns READY, or the cause for which no work begins. */
 static enum cause start(struct watch *watch)
 {
     const struct filler *filler = &self.filler;

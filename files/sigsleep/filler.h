@@ -8,7 +8,7 @@
 
 enum { EXIT_REQUEUE = 99 };
 
-/* What a filler is. Times in virtual ns. */
+/* The properties of a filler. Times are in virtual ns. */
 struct filler {
     const char *state;     /* path of the file of its save */
     const char *node;      /* where it runs, or NULL */

@@ -64,7 +64,7 @@ static void take_size(const struct exchange *exchange)
     note_size(exchange->watch->last.calendar, (uint32_t)self.present, grows ? EXPANDED : SHRUNK);
 }
 
-/* Lets the time pass that a resize costs. Returns a signal that ends the job, or 0. */
+/* Waits for the time that a resize costs. Returns a signal that ends the job, or 0. */
 static int pay(struct watch *watch, int64_t cost)
 {
     int64_t passed;

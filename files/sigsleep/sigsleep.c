@@ -158,7 +158,7 @@ static uint32_t environment_number(char **environment, const char *name, char en
     return text && scan_whole(&text, UINT32_MAX, &value) && (*text == '\0' || *text == end) ? (uint32_t)value : 0;
 }
 
-/* Returns the number of the job of Slurm or OpenPBS, whose id is NUMBER.SERVER; 0 in none. */
+/* Returns the number of the job of Slurm or OpenPBS, whose id is NUMBER.SERVER; 0 outside of a job. */
 static uint32_t environment_job(char **environment)
 {
     const char *slurm = "SLURM_JOB_ID";
@@ -225,7 +225,7 @@ static void describe_job(const char *const values[N_OPTIONS], char **environment
     job->restart = environment_number(environment, "SLURM_RESTART_COUNT", '\0');
 }
 
-/* Completes the record of a job that is no filler. */
+/* Completes the record of a job that is not a filler. */
 static void describe_record(const char *const values[N_OPTIONS], char **environment)
 {
     struct job_data *job = &record.job;

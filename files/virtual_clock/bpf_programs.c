@@ -232,9 +232,10 @@ static void note(int comm)
 }
 
 /*
- * Notes a wake-up of the thread at R7 that is a surprise; BEFORE = the number of threads that worked before it. Whom the instance
- * or the coordinator wakes up is none, unless nothing worked. What a timer wakes up, or an interrupt, may have been under way for
- * as long as the thread waits; what another task wakes up, since the instance has woken up that task, if that was not too long ago.
+ * Notes a wake-up of the thread at R7 that is a surprise; BEFORE = the number of threads that worked before it. A wake-up by the
+ * instance or the coordinator is not a surprise, unless nothing worked. The cause of a wake-up by a timer or an interrupt may have
+ * been under way for as long as the thread waits; that of a wake-up by another task, since the instance has woken up that task, if
+ * that was not too long ago.
  *
  *     R8 = 0;
  *     if (timer)

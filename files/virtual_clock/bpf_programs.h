@@ -25,13 +25,13 @@ enum { KEPT_SURPRISES = 4096, MOST_PROCESSORS = 1024 };
 /* States of threads. IS_WOKEN: works, and its wake-up has begun, which may be before it has been taken from its processor. */
 enum { WAITS = 0, WORKS = 1, IS_WOKEN = 3 };
 
-/* What is known of a thread. */
+/* The state of a thread. */
 struct thread {
     uint64_t state;
     int64_t since; /* it waits since this real instant (CLOCK_MONOTONIC, ns), but for wake-ups by timers; 0: it works */
 };
 
-/* A surprise as the BPF programs note it. */
+/* The entry that the BPF programs write for a surprise. */
 struct noted {
     _Atomic uint64_t thread;
     _Atomic int64_t was_working; /* number of threads that worked before; UNSEEN: see `struct surprise` */
@@ -48,12 +48,12 @@ struct processor {
 /* Shared with the coordinator, mapped from an array with one element. */
 struct counters {
     _Atomic int64_t working;
-    _Atomic uint64_t wakeups;    /* of an instance at rest by something other than the coordinator */
+    _Atomic uint64_t wakeups;    /* wake-ups of an instance at rest by something other than the coordinator */
     _Atomic uint64_t is_awaited; /* 1: a wake-up of the coordinator is wanted when `working` becomes 0 */
     _Atomic uint64_t overflows;  /* threads that the map had no room for */
     _Atomic uint64_t is_telling; /* 1: the coordinator wakes threads up */
     _Atomic int64_t last_jump;   /* the real instant of the last jump (CLOCK_MONOTONIC, ns); 0: none */
-    _Atomic uint64_t surprises;  /* that were noted */
+    _Atomic uint64_t surprises;  /* number of surprises that were noted */
     struct processor processors[MOST_PROCESSORS];
     struct noted noted[KEPT_SURPRISES]; /* the last surprises: number N at N % KEPT_SURPRISES */
 };

@@ -11,9 +11,9 @@
  * of a wait when none does. Without a driver it runs as fast as real time. This process alone writes the clock. If it is killed,
  * time stops within LEASE of real time, and the next coordinator goes on from there.
  *
- * It runs as the instance's user and trusts nothing in the page but to belong to that user. It ignores SIGTERM, which
- * a service manager sends to all processes at a time: those that are about to end still need the clock. Exit codes: 0 ended by
- * SIGINT, 1 failed, 2 wrong use.
+ * It runs as the instance's user. It trusts no value in the page, only that the page belongs to that user. It ignores SIGTERM,
+ * which a service manager sends to all processes at a time: those that are about to end still need the clock. Exit codes: 0 ended
+ * by SIGINT, 1 failed, 2 wrong use.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -47,7 +47,7 @@
 #define HISTORY_STEP (50 * MILLISECOND)
 #define VERIFY_AFTER SECOND /* real time of work without a pause after which the count of threads is compared with /proc */
 #define NEVER_AFTER \
-    (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is none, as of "sleep infinity" */
+    (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is ignored, as for "sleep infinity" */
 #define END_OF_TIME (INT64_MAX - 365 * INT64_C(86400) * SECOND) /* in the year 2261: no jump goes further */
 #define STOPPED_AFTER (20 * SECOND)                             /* real time for which the clock waits for a stopped daemon */
 /*
@@ -176,7 +176,7 @@ static pid_t holder(int number)
     return is_locked(page_file, number, &process) && process > 0 ? process : 0;
 }
 
-/* The next owner's deadline is not this one's. */
+/* The slot may have another owner already, whose deadline is kept. */
 static void free_slot(struct slot *slot, uint64_t token, int64_t deadline)
 {
     if (slot->token == token && atomic_compare_exchange_strong(&slot->deadline, &deadline, INT64_MAX))
@@ -409,8 +409,8 @@ struct loop {
     int64_t mono, calendar;          /* the instant of this step, and the virtual one then */
     bool is_driven, was_driven;      /* a driver exists, existed in the last step */
     int64_t noted;                   /* instant of the last step that noted the history */
-    int32_t scheduler;               /* its process in the last step */
-    int64_t scheduler_used;          /* and its processor time; -1: not known */
+    int32_t scheduler;               /* process of the scheduler in the last step */
+    int64_t scheduler_used;          /* processor time of that process; -1: not known */
     int64_t useless;                 /* real time of work that was of no use, as for `pause_after` */
     int64_t working_since, verified; /* since when something works, 0: it does not; when `verify` last compared */
     bool is_stopped_ignored;         /* stopped daemons did not work then */
@@ -472,7 +472,7 @@ static void go_on(struct loop *loop)
         page->figures.driven += calendar - loop->calendar;
         page->figures.driven_real += mono - loop->mono;
     }
-    if (loop->is_driven && clock_now.speed > CRAWL) /* somebody may have read as much: a slower clock must not show less */
+    if (loop->is_driven && clock_now.speed > CRAWL) /* a process may have read this time: a slower clock must not show less */
         calendar = page->anchors[atomic_load(&page->latch) & 1].limit;
     publish(mono, calendar, loop->is_driven ? CRAWL : AT_REST);
     loop->mono = mono;
@@ -491,7 +491,7 @@ static void jump(struct loop *loop, int64_t earliest)
     page->figures.jumps++;
     page->figures.jumped += length;
     publish(mono, earliest, CRAWL);
-    (void)serve_all(earliest, mono); /* the next look sees who is woken up */
+    (void)serve_all(earliest, mono); /* the next look sees which threads are woken up */
     if (runnable.mode == BY_BPF && !runnable.any())
         pause_after(loop, read_clock(CLOCK_MONOTONIC) - loop->mono, 0);
 }

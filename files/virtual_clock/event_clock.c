@@ -15,8 +15,8 @@
 #define SECOND INT64_C(1000000000)
 #define FIRST_LOOK (SECOND / 4000)
 
-#define FILE_TICK (SECOND / 100)    /* times of files are up to so much too early */
-#define STEP_OF_JUMPS (SECOND / 10) /* points of the history are less apart while time jumps */
+#define FILE_TICK (SECOND / 100)    /* file times are at most this much too early */
+#define STEP_OF_JUMPS (SECOND / 10) /* longest distance of points of the history while time jumps */
 
 /* A wait without a signal or a coordinator ends after this real time, to look again. */
 #define LONGEST_SLEEP (3600 * SECOND)
@@ -235,7 +235,7 @@ static int sleep_on(_Atomic uint32_t *wake, uint32_t value, int64_t longest)
     return error == EINTR ? EINTR : 0;
 }
 
-/* For waits without a slot: nobody wakes them up. */
+/* For waits without a slot, which are not woken up. */
 static _Atomic uint32_t nobody_wakes = ASLEEP;
 
 struct sleep {

@@ -92,7 +92,7 @@ EXPORT int __lxstat64(int version, const char *path, struct stat64 *status) SAME
 EXPORT int __fxstat64(int version, int descriptor, struct stat64 *status) SAME_AS(__fxstat);
 EXPORT int __fxstatat64(int version, int directory, const char *path, struct stat64 *status, int flags) SAME_AS(__fxstatat);
 
-/* slurm_quirks.c says whose files need not be on the disk. */
+/* slurm_quirks.c decides which programs' files need not be on the disk. */
 EXPORT int fsync(int file)
 {
     is_real();

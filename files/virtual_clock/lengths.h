@@ -1,4 +1,5 @@
-/* Lengths of time on both clocks, in ns, and how programs write them. The virtual clock has `clock_speed` times real time. */
+/* Lengths of time on both clocks, in ns, and how programs write them. The virtual clock runs `clock_speed` times as fast as real
+ * time. */
 #ifndef LENGTHS_H
 #define LENGTHS_H
 
@@ -17,7 +18,7 @@ extern int64_t clock_speed; /* billionths; of an event-driven clock SECOND */
 
 wide floored(wide dividend, int64_t divisor);
 
-/* Lengths that are read are rounded down; those that are waited for, or are left of a wait, up. */
+/* Lengths that programs read are rounded down; lengths of waits, and what is left of them, are rounded up. */
 wide virtual_length(wide real);
 wide virtual_length_left(wide real);
 wide real_length(wide virtual);

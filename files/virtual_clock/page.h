@@ -24,8 +24,8 @@ enum {
 enum { HOLDS_TIME = 4 };
 
 /*
- * Values of `wake`. While its owner sleeps it is `asleep(token)`, so that an owner that was stopped for so long that its slot has
- * another one does not sleep on, and is not woken up instead of the other one.
+ * Values of `wake`. While the slot's owner sleeps it is `asleep(token)`. An owner may be stopped for so long that its slot gets
+ * another owner: the token keeps it from sleeping on, and from being woken up instead of the new owner.
  */
 enum { TIME_IS_UP = 1, SIGNALLED = 2 };
 #define ASLEEP UINT32_C(0x80000000)
@@ -48,7 +48,7 @@ static inline int32_t sleeping_thread(uint64_t sleeper)
     return (int32_t)(sleeper & ((UINT64_C(1) << THREAD_BITS) - 1));
 }
 
-/* Not later than the wait began. */
+/* The start of the wait, rounded down. */
 static inline int64_t sleeping_since(uint64_t sleeper)
 {
     return (int64_t)(sleeper >> THREAD_BITS) * 1000;
@@ -71,7 +71,7 @@ struct slot {
 /* A look at the clock by a waiter that looks itself: it was woken up by the end of a part of its wait, not by what it waits for. */
 struct look {
     _Atomic uint64_t sleeper; /* the thread, and when its wait began (`sleeper`) */
-    _Atomic int64_t mono;     /* real instant (CLOCK_MONOTONIC, ns) after it was woken up; odd: its wait ended with this look */
+    _Atomic int64_t mono;     /* real instant (CLOCK_MONOTONIC, ns) after its wake-up; odd: the wait ended with this look */
 };
 
 struct page {

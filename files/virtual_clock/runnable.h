@@ -8,20 +8,20 @@
 
 enum { BY_BPF = 1, BY_SCAN = 2 };
 
-/* Real ns for which something is taken to be under way in the kernel at most: the least time until TCP sends a packet again. */
+/* Longest time in real ns for which something can be under way in the kernel: TCP's shortest time until a retransmission. */
 #define LONGEST_UNDER_WAY INT32_C(200000000)
 
 /* A wake-up of the instance by something that is neither its own work nor this process. */
 struct surprise {
     pid_t thread;    /* 0: not known */
     bool is_first;   /* nothing worked before */
-    bool is_outside; /* by a task that is not the instance's, which the instance has not woken up: nothing of it was under way */
-    bool is_unseen;  /* it was only seen when the thread went to sleep again */
+    bool is_outside; /* by a task of another user that the instance has not woken up: nothing was under way */
+    bool is_unseen;  /* it was noticed only when the thread went to sleep again */
     int64_t mono;    /* its real instant (CLOCK_MONOTONIC, ns) */
     int64_t since;   /* what woke it up may have been under way since this real instant, at most LONGEST_UNDER_WAY before */
 };
 
-/* A way to know it. The functions of one way are in one file; `wait` and `verify` may do nothing. */
+/* A method to find out. The functions of each method are in one file; `wait` and `verify` may do nothing. */
 struct runnable {
     int mode;
     /* Whether a thread works. */
@@ -32,7 +32,7 @@ struct runnable {
     bool (*next_surprise)(struct surprise *found);
     /* Time jumps: it was decided at this real instant (CLOCK_MONOTONIC, ns). 0: earlier jumps do not matter any more. */
     void (*jumps)(int64_t mono);
-    /* Called before and after system calls of this process that wake threads up: these wake-ups are no surprises. */
+    /* Called before and after system calls of this process that wake threads up: these wake-ups are not surprises. */
     void (*tells)(bool begins);
     /* Waits until nothing works, or for this real time in ns; it may return earlier. `works`: something worked just now. */
     void (*wait)(int64_t longest, bool works);

@@ -146,12 +146,12 @@ static void wait_for_quiet(int64_t longest, bool works)
     struct pollfd ring = {.fd = inputs.ring, .events = POLLIN};
     struct timespec limit = {.tv_sec = longest / 1000000000, .tv_nsec = longest % 1000000000};
     atomic_store(&counters->is_awaited, 1);
-    /* What has ended before this is not told. */
+    /* An end before this is not reported. */
     bool has_ended = works && atomic_load(&counters->working) <= 0;
     if (longest > 0 && !has_ended)
         (void)ppoll(&ring, 1, &limit, NULL);
     atomic_store(&counters->is_awaited, 0);
-    /* What the ring contains says nothing more. */
+    /* The content of the ring has no further information. */
     atomic_store((_Atomic uint64_t *)(void *)ring_consumer, atomic_load((_Atomic uint64_t *)(void *)ring_producer));
 }
 

@@ -66,7 +66,7 @@ static void verify(bool stopped)
 {
     const struct timespec pause = {.tv_nsec = 20 * MILLISECOND};
     counts_stopped = !stopped;
-    /* The kernel may keep to itself where any thread waits. */
+    /* The kernel may hide where any thread waits. */
     for (int looks = 0; looks < 5; looks++) {
         if (!shows_preempted || look(false) || !look(true))
             return;

@@ -21,7 +21,8 @@ static bool is_step;       /* slurmstepd */
 
 /*
  * slurmctld writes its state every 5 s of its time when it has changed, and waits until each of its files is on the disk, while
- * jobs can neither start nor end. With SLURM_MIRAGE_SAVES=memory they are with the kernel, which a killed slurmctld does not lose.
+ * jobs can neither start nor end. With SLURM_MIRAGE_SAVES=memory they are in the kernel's page cache, which survives a killed
+ * slurmctld.
  */
 bool saves_to_memory;
 
@@ -36,8 +37,8 @@ void set_up_quirks(void)
 }
 
 /*
- * The main thread of slurmctld waits for a second by ten naps (slurmctld/controller.c), between which it only looks whether it
- * shall end. On the event-driven clock one nap of a second has the same effect and costs a tenth.
+ * The main thread of slurmctld waits for a second by ten naps (slurmctld/controller.c), between which it only checks whether it is
+ * to end. On the event-driven clock one nap of a second has the same effect and costs a tenth.
  */
 enum { NAP = 100000, NAPS = 10 };
 

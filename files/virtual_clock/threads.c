@@ -1,4 +1,4 @@
-/* The threads of a user, and what they do, by reading /proc. */
+/* The threads of a user and their states, read from /proc. */
 #define _GNU_SOURCE
 #include "threads.h"
 #include "slurm_quirks.h"

@@ -1,4 +1,4 @@
-/* The threads of a user, and what they do, from /proc (proc(5)). */
+/* The threads of a user and their states, from /proc (proc(5)). */
 #ifndef THREADS_H
 #define THREADS_H
 
@@ -39,7 +39,7 @@ bool is_work(char state, const char *name, bool with_stopped);
 /* Calls found(thread, state, name) for each thread of the user's processes but this one; stops when it returns false. */
 void for_each_thread(uid_t user, state_reader state_of, bool (*found)(pid_t thread, char state, const char *name));
 
-/* Calls found(thread, state, name) for the kernel's threads that carry packets when its processors are busy (ksoftirqd). */
+/* Calls found(thread, state, name) for the kernel's threads that process packets when processors are busy (ksoftirqd). */
 void for_each_softirq_thread(bool (*found)(pid_t thread, char state, const char *name));
 
 #endif

@@ -1,4 +1,4 @@
-/* Timers, and what is left of them. */
+/* Timers, and the time that is left of them. */
 #define _GNU_SOURCE
 #include "event_clock.h"
 #include "instants.h"
@@ -18,7 +18,7 @@ static bool is_valid_timeval(struct timeval time)
 }
 
 /*
- * On the event-driven clock no timer of the kernel knows when it ends. A thread waits for the deadlines (event_timer), and then
+ * On the event-driven clock the kernel cannot know when a timer ends. A thread waits for the deadlines (event_timer), and then
  * lets the kernel's timer end at once, which signals as the program has asked for.
  */
 enum { KEY_OF_ITIMER = 2, FIRST_KEY = 3 }; /* ids of timers are small numbers, or half an address with the topmost bit set */

@@ -1,5 +1,5 @@
 /*
- * virtual_clock.so: a library for LD_PRELOAD (ld.so(8)) that gives a program a clock with SPEED times real time.
+ * virtual_clock.so: a library for LD_PRELOAD (ld.so(8)) that gives a program a clock that runs SPEED times as fast as real time.
  *
  *   SLURM_MIRAGE_CLOCK=FILE LD_PRELOAD=/path/virtual_clock.so PROGRAM
  *
