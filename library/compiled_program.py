@@ -110,7 +110,7 @@ def main() -> None:
     )
     files = module.params["files"]
     if wrong := [name for name in files if Path(name).name != name or name in ("", "..")]:
-        module.fail_json(msg=f"files: {wrong[0]!r} is no name of a file in one folder")
+        module.fail_json(msg=f"files: {wrong[0]!r} is not a file name without a folder")
     digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
     outdated = [
         result

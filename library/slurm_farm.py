@@ -145,7 +145,7 @@ options:
     default: 1.0
   event_clock:
     description:
-      - Whether the clock is the event clock, which stands while the host works and jumps while nothing does. It is for one host.
+      - Whether the clock is the event clock, which stops while the host works and jumps while nothing does. It is for one host.
       - It needs the library C(lib/virtual_clock.so) and the program C(lib/clock_coordinator) in O(directory).
     type: bool
     default: false

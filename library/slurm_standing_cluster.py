@@ -5,7 +5,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_standing_cluster
-short_description: Tell whether a cluster stands as its inputs say
+short_description: Check whether a cluster is as its inputs say
 description:
   - Compares the cluster with the record of its last build (its inputs, the files in C(etc), C(lib) and C(bin), Slurm's programs and
     the boot of the host), and looks at its daemons and nodes.
@@ -19,7 +19,7 @@ options:
   inputs:
     description:
       - Digest of all that the cluster is built from, except for the scheduler's configuration.
-      - Empty means that it is not known; the cluster then never stands.
+      - Empty means that it is not known; the cluster then never counts as up to date.
     type: str
     default: ''
   configuration:

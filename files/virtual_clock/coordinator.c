@@ -7,7 +7,7 @@
  * on both clocks, and FILE.driver a file that the driver of the clock locks. TRACEPOINTS are described in runnable.h; without them,
  * or if the kernel refuses BPF programs, the states of threads are read from /proc.
  *
- * While a driver exists, time almost stands as long as a thread of the instance works (CRAWL), and jumps to the earliest deadline
+ * While a driver exists, time almost stops as long as a thread of the instance works (CRAWL), and jumps to the earliest deadline
  * of a wait when none does. Without a driver it runs as fast as real time. This process alone writes the clock. If it is killed,
  * time stops within LEASE of real time, and the next coordinator goes on from there.
  *

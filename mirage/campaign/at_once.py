@@ -92,7 +92,7 @@ def runs_at_once(knobs: Knobs, speed: Speed, left: int) -> int:
     if hosts := run_hosts(knobs.cluster):
         wanted = len(hosts) if isinstance(asked, str) else asked
         if wanted > len(hosts):
-            raise WrongUse(f"{RUN_HOSTS} has {len(hosts)} hosts, and each plays one run at a time", "at_once", asked)
+            raise WrongUse(f"{RUN_HOSTS} has {len(hosts)} hosts, and each executes one run at a time", "at_once", asked)
         return max(1, min(wanted, left))
     wanted = _processors() if isinstance(asked, str) else asked
     if left <= 1 or (asked == AUTO and (speed != EVENT or not is_here)):

@@ -229,7 +229,7 @@ class Campaign:
             why = "as many as take an hour by this estimate" if self.replicas < REPLICAS else "the default"
             screen.say(f"REPLICAS={self.replicas} of each, {why}; the runs of a round are in random order")
         if self.replicas == 1:
-            screen.say("one run of each tells nothing of the noise: no difference will be significant. REPLICAS=3 or more tells it")
+            screen.say("one run of each does not show the noise: no difference will be significant. REPLICAS=3 or more show it")
 
     def _give_up(self, ending: Ending) -> None:
         """Write the ending of an unfinished campaign. If a role refused an input before any run began, the folder is removed."""
@@ -331,7 +331,7 @@ class Campaign:
             if part.is_spoiled():
                 part.begin_anew()
                 lane.screen.say(
-                    f"{part.folder.name} was interrupted for too long: it is played anew, attempt {part.attempt()} of {ATTEMPTS}"
+                    f"{part.folder.name} was interrupted for too long: it is repeated, attempt {part.attempt()} of {ATTEMPTS}"
                 )
             elif not preflight.has_journal(lane.cluster, part.name()):
                 lane.screen.say(f"{part.folder.name} begins again: its cluster is gone")

@@ -46,12 +46,12 @@ def check(knobs: Knobs, screen: Screen) -> Ending:
                 screen.say(f"{name}: and {more} more")
             different.append(name)
     if not different:
-        return Ending("ok", f"{count} files of results/{folder.name} are what is computed of the records beside them")
+        return Ending("ok", f"{count} files of results/{folder.name} are equal to what is computed from the records")
     if all(name.name == report.NAME for name in different) and _is_of_another_version(folder, version):
-        same = f"{count - len(different)} of {count} files of results/{folder.name} are what is computed of the records beside them"
+        same = f"{count - len(different)} of {count} files of results/{folder.name} are equal to what is computed from the records"
         return Ending("ok", f"{same}; the others are pages of another version: make report RUN={folder.name} writes them again")
     names = ", ".join(map(str, different))
-    words = f"{len(different)} of {count} files differ from what is computed of the records beside them: {names}"
+    words = f"{len(different)} of {count} files differ from what is computed from the records: {names}"
     return Ending("failed", f"{words}. An earlier release may have made them")
 
 
@@ -93,7 +93,7 @@ def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[P
 
     run = RunFolder(folder)
     if not (metrics := run.metrics):
-        raise WrongUse(f"{folder.name} is no finished run (metrics.json is not there)", parameter="run")
+        raise WrongUse(f"{folder.name} is not a finished run (metrics.json is not there)", parameter="run")
     settings, thresholds = metrics["settings"], metrics["validity"].get("thresholds", {})
     inputs = run.experiment.get("inputs", {})
     cuts = inputs.get("WARMUP_CUT", "0"), inputs.get("COOLDOWN_CUT", "0")
@@ -117,7 +117,7 @@ def _without_reasons(metrics: Mapping[str, Any]) -> dict[str, Any]:
 def _same(path: Path, content: bytes) -> list[str]:
     if not path.is_file():
         return ["is not there"]
-    return [] if path.read_bytes() == content else ["is another one than what is computed"]
+    return [] if path.read_bytes() == content else ["differs from what is computed"]
 
 
 def _differences(stored: Any, result: Any, where: str = "") -> Iterator[str]:

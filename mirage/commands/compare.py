@@ -52,6 +52,7 @@ def _again(knobs: Knobs, screen: Screen) -> Ending:
     unfinished = [one.folder for one in members if (end := Ending.load(folder / one.folder)) is None or not end.is_final]
     if unfinished:
         raise WrongUse(
-            f"results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with", parameter="configs"
+            f"results/{folder.name} is not finished ({unfinished[0]} is not); give all knobs that it was begun with",
+            parameter="configs",
         )
     return conclude(folder, members, int(content["inputs"]["SEED"]), screen, float(knobs.campaign.margin))

@@ -26,7 +26,7 @@ def output(out: str) -> Path:
     if found := kind(path):  # it would be replaced
         raise WrongUse(f"{path}: is {found}; it must be a regular file, or a new one", parameter="out")
     if not path.absolute().parent.is_dir():
-        raise WrongUse(f"{path} cannot be written; it may be a file in a folder that is there", parameter="out")
+        raise WrongUse(f"{path} cannot be written; it may be a file in an existing folder", parameter="out")
     return path
 
 

@@ -153,7 +153,7 @@ def measure(run: RunFolder) -> Measurement:
 def _quantile(values: pl.Series, share: float) -> float:
     quantile = values.drop_nulls().quantile(share, "linear")
     if quantile is None:
-        raise Failed("SPEED=auto: the calibration's records do not tell how long its jobs took")
+        raise Failed("SPEED=auto: the calibration's records do not show how long its jobs took")
     return quantile
 
 

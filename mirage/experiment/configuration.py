@@ -157,7 +157,7 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
         mark = getattr(error, "problem_mark", None)
         raise WrongUse(f"{where}{'' if mark is None else f' line {mark.line + 1}'}: is not YAML") from None
     if not isinstance(content, Mapping):
-        raise WrongUse(f"{where}: is no mapping; it may have {', '.join(KEYS)}")
+        raise WrongUse(f"{where}: is not a mapping; it may have {', '.join(KEYS)}")
     if (manager := content.get("rm", SLURM)) == OPENPBS:
         return _of_openpbs(path, content, where)
     if manager != SLURM:
@@ -172,9 +172,9 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
         partitions = site.partitions
     qos = content.get("qos") or []
     if not isinstance(settings, Mapping):
-        raise WrongUse(f"{where}: settings is no mapping of keys of slurm.conf")
+        raise WrongUse(f"{where}: settings is not a mapping of keys of slurm.conf")
     if not isinstance(partitions, list) or not all(isinstance(item, Mapping) and item.get("name") for item in partitions):
-        raise WrongUse(f"{where}: partitions is no list of mappings with a name")
+        raise WrongUse(f"{where}: partitions is not a list of mappings with a name")
     if not isinstance(has_accounting, bool):
         raise WrongUse(f"{where}: accounting is neither true nor false")
     names = [accounting.FIRST_QOS, *accounting.qos_of(qos, where)]
@@ -191,10 +191,10 @@ def _of_openpbs(path: Path, content: Mapping[str, Any], where: str) -> Configura
         raise WrongUse(f"{where}: {unknown[0]!r} {what}; it may have {', '.join(OPENPBS_KEYS)}")
     for key, of_what in (("settings", "keys of sched_config"), ("server", "attributes of the server")):
         if not isinstance(content.get(key) or {}, Mapping):
-            raise WrongUse(f"{where}: {key} is no mapping of {of_what}")
+            raise WrongUse(f"{where}: {key} is not a mapping of {of_what}")
     found = content.get("partitions") or PARTITIONS
     if not isinstance(found, list) or not all(isinstance(item, Mapping) and item.get("name") for item in found):
-        raise WrongUse(f"{where}: partitions is no list of mappings with a name")
+        raise WrongUse(f"{where}: partitions is not a list of mappings with a name")
     queues.check(found, where)
     rules = content.get("routing") or []
     for number, rule in enumerate(rules if isinstance(rules, list) else [], 1):

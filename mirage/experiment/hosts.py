@@ -33,9 +33,7 @@ def with_inventory(knobs: Knobs, given: Mapping[str, str]) -> Knobs:
     variables = head_variables(path, cluster.name)
     _all_alike(cluster, path, [*wanted.values(), *([CLOCK] if "SPEED" in wanted else [])])
     if "mirage_nodes" not in str(variables.get("slurm_controller_nodes", "mirage_nodes")):
-        raise WrongUse(
-            f"slurm_controller_nodes of {path}: make is told of machines whose nodes differ by CLASSES, as in CLASSES=my.yml"
-        )
+        raise WrongUse(f"slurm_controller_nodes of {path}: give nodes that differ to make by CLASSES, as in CLASSES=my.yml")
     return resolve.with_inventory(knobs, given, variables, str(path))
 
 

@@ -44,7 +44,7 @@ def inventory(cluster: ClusterKnobs) -> Path:
         raise WrongUse(f"{cluster.inventory} is not there; it may be {BY_NAME['INVENTORY'].may_be}", parameter="inventory")
     files = list(islice(path.rglob("*"), _MOST_OF_INVENTORY + 1)) if path.is_dir() else [path]
     if len(files) > _MOST_OF_INVENTORY:
-        raise WrongUse(f"{path}: is no inventory, it holds more than {_MOST_OF_INVENTORY} files", parameter="inventory")
+        raise WrongUse(f"{path}: is not an inventory: it holds more than {_MOST_OF_INVENTORY} files", parameter="inventory")
     for file in files:
         if not file.is_dir():
             with open_input(file, "inventory") as stream:
@@ -107,7 +107,7 @@ def running(cluster: ClusterKnobs) -> str | None:
 def at_work(cluster: ClusterKnobs) -> Work | None:
     """Return the run that is prepared, replayed or collected in CLUSTER on this machine; None if there is none, or for other hosts.
 
-    A user other than root learns of replays only.
+    A user other than root sees replays only.
     """
     if not is_here(cluster):
         return None

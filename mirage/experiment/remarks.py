@@ -39,7 +39,7 @@ WAITS_AND_REQUESTS = {
     "dependencies_never": "dependencies that the log shows unfulfilled: {} jobs wait until they are cancelled, as in the log",
     "dependencies_outside": "dependencies on jobs outside the selection, left out: {} jobs",
     "dependencies_contradicted": "dependencies on jobs that ended later in the log than this one started, left out: {} jobs",
-    "dependencies_unknown": "dependencies that cannot be played (singleton, expand, burst buffers), left out: {} jobs",
+    "dependencies_unknown": "dependencies that cannot be reproduced (singleton, expand, burst buffers), left out: {} jobs",
     "following": "submitted after the end of the preceding job: {} jobs (DEPENDENCIES=think)",
     "following_outside": "preceding job outside the selection, submitted at their own times: {} jobs",
     "think_time_unknown": "think time unknown, submitted at their own times: {} jobs",
@@ -94,7 +94,7 @@ def sizes_and_presets(chosen: Workload) -> list[str]:
         processors, queued = notes["left_running_processors"], notes.get("left_queued", 0)
         lines.append(
             f"warning: when the selection begins, {running} jobs of the log run on {processors} processors and {queued} wait; "
-            "this run begins without them, PRESET=all plays them (PRESET=running: those that run)"
+            "this run begins without them, PRESET=all submits them (PRESET=running: those that run)"
         )
     if (count := notes.get("preset_unknown", 0)) > 0:
         lines.append(f"perhaps missing among the preset ones: {count} earlier jobs, whose wait the log does not say")
@@ -124,7 +124,7 @@ def requests_not_played(run: Prepared) -> list[str]:
     found = not_played.counts(run.jobs)
     if not found:
         return []
-    lines = [f"asked for and not played: {not_played.in_words(found)}"]
+    lines = [f"requests that are not emulated: {not_played.in_words(found)}"]
     if run.knobs.workload.trace and (reason := not_played.inconclusive(found)):
         lines.append(f"warning: a comparison with the real machine will be inconclusive: {reason}")
     return lines

@@ -1,4 +1,4 @@
-"""Makes `Knobs` for one call of make, from its environment, and from the inventory; and what the user is told of knobs.
+"""Makes `Knobs` for one call of make, from its environment, and from the inventory; and the messages about knobs.
 
 The Makefile exports the variables given to make unchanged, and lists their names in MIRAGE_GIVEN, so that a misspelt name is
 refused.

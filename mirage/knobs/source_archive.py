@@ -67,7 +67,7 @@ def read(path: str, parameter: str, name: str, form: str) -> SourceArchive:
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             text = _text(archive, re.compile(rf"(\./)?[^/]+/{re.escape(name)}"))
     except (OSError, tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, ValueError):
-        raise WrongUse(f"{named(parameter, path)}: no archive that tar reads; it may be {form}") from None
+        raise WrongUse(f"{named(parameter, path)}: not an archive that tar can read; it may be {form}") from None
     return SourceArchive(str(Path(path).resolve()), hashlib.sha256(content).hexdigest(), text)
 
 

@@ -121,7 +121,7 @@ TABLE = (
         "mirage",
         matching(r"[a-z][a-z0-9-]{0,20}"),
         "a lower-case letter followed by up to 20 lower-case letters, digits or -",
-        "name of the instance, which lives in /var/lib/slurm-mirage/CLUSTER",
+        "name of the instance, whose folder is /var/lib/slurm-mirage/CLUSTER",
         _CLUSTER,
         is_input=True,
         group=CLUSTER,
@@ -376,7 +376,7 @@ TABLE = (
         speed,
         f"a number above 0 and up to {MAX_SPEED} (20, 0.5), event or auto",
         "the clock. auto: event where it can be, else the largest constant number for which the run is valid (make cluster: 1). "
-        "event: the cluster's time nearly stands while its processes compute, and jumps to the next event when all of them wait "
+        "event: the cluster's time nearly stops while its processes compute, and jumps to the next event when all of them wait "
         "(one host). A number: all of Slurm sees time pass so many times faster; 1: real time",
         _BUILD,
         is_input=True,
@@ -401,8 +401,8 @@ TABLE = (
         "disk",
         one_of("disk", "memory"),
         "disk or memory",
-        "where slurmctld's saved state has to be before it goes on; memory: with the kernel, which is quicker, but a host that "
-        "crashes may lose jobs (not with SPEED=1)",
+        "where slurmctld's saved state has to be before it goes on; memory: in the kernel's page cache, which is faster, but a "
+        "host that crashes may lose jobs (not with SPEED=1)",
         _BUILD,
         group=TIME,
         variable="mirage_saves",
@@ -506,7 +506,7 @@ TABLE = (
         "",
         optional(at_least(1, most=50)),
         "a whole number from 1 to 50",
-        "compare: runs of each configuration, which tell the noise; with one of each nothing is claimed",
+        "compare: runs of each configuration, which show the noise; with one of each nothing is claimed",
         _COMPARE,
         shown="3, or as many as take an hour",
         group=COMPARISON,

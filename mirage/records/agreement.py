@@ -48,7 +48,7 @@ def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
     marked = marked.with_columns(pl.col("selected").fill_null(False))
     selected = marked.filter("selected")
     if selected.drop_nulls(["submit", "start"]).is_empty():
-        raise WrongUse("the log does not tell how long these jobs waited", parameter="trace")
+        raise WrongUse("the log does not record how long these jobs waited", parameter="trace")
     begin, end = selected.select(pl.col("submit").min(), end=pl.max_horizontal(pl.col("end").max(), pl.col("submit").max())).row(0)
     there = pl.col("selected") | ((pl.col("submit") <= end) & (pl.coalesce("end", "submit") >= begin))
     return marked.filter(there).select(pl.col(name).cast(kind) for name, kind in RECORDED_SCHEMA.items())

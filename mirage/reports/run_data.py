@@ -57,7 +57,7 @@ class Run:
         if not metrics or "inputs" not in experiment or not folder.has(JOBS_FILE):
             lacks = [name for name in (EXPERIMENT_FILE, METRICS_FILE, JOBS_FILE) if not folder.has(name)]
             raise WrongUse(
-                f"{folder.name} is no finished run ({', '.join(lacks) or EXPERIMENT_FILE} is not there)", parameter="run"
+                f"{folder.name} is not a finished run ({', '.join(lacks) or EXPERIMENT_FILE} is not there)", parameter="run"
             )
         return cls(folder, experiment, folder.status, metrics, folder.schedule, _recorded(folder))
 

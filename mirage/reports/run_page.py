@@ -296,12 +296,12 @@ def _not_played(run: Run) -> Iterable[Part]:
     if (found := run.metrics.get("not_played")) is None:
         return
     if not found:
-        yield Part("The jobs got all that the log says they asked for.")
+        yield Part("All requests of the jobs that the log records were emulated.")
         return
     rows = [(not_played.WORDS.get(kind, kind), number(count["jobs"]), percent(count["share"])) for kind, count in found.items()]
     yield Part(
-        "What jobs of the log asked for and did not get here:",
-        table=Table("Requests that are not played", ("request", "jobs", "share of the processor time"), rows),
+        "Requests of the log's jobs that were not emulated:",
+        table=Table("Requests that are not emulated", ("request", "jobs", "share of the processor time"), rows),
         is_wide=True,
     )
 

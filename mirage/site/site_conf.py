@@ -251,7 +251,7 @@ def _pairs(content: str, where: str) -> tuple[tuple[str, str], ...]:
         pairs.append((word[1], word[2] or word[3] or ""))
         rest = rest[word.end() :]
     if rest.strip(_BLANKS):
-        raise WrongUse(f"{where}: {rest.strip(_BLANKS)[:40]!r} is no Key=Value of slurm.conf", parameter="slurm_conf")
+        raise WrongUse(f"{where}: {rest.strip(_BLANKS)[:40]!r} is not a Key=Value of slurm.conf", parameter="slurm_conf")
     return tuple(pairs)
 
 

@@ -122,7 +122,7 @@ def clock(times: Mapping[str, Any] | None) -> str:
     if times["speed"] != EVENT:
         return f"{told}, SPEED={times['speed']:g}"
     pace = times.get("pace")
-    return f"{told}, SPEED=event" + ("" if pace is None else f", lately {float(f'{pace:.2g}'):g} times as fast as outside")
+    return f"{told}, SPEED=event" + ("" if pace is None else f", lately {float(f'{pace:.2g}'):g} times as fast as real time")
 
 
 def _scheduler(info: Mapping[str, Any]) -> Iterator[Row]:

@@ -110,7 +110,7 @@ def trust(runs: Mapping[str, Content], unused: Set[str] = frozenset()) -> list[s
     slow = [run for run, content in runs.items() if is_slow_elsewhere(content["validity"])]
     if slow:
         of = "" if len(slow) == len(runs) else f" ({', '.join(slow)})"
-        lines.append(f"a scheduler as slow as this looks free on the event clock; CHARGE=yes counts it{of}")
+        lines.append(f"the scheduler computes for long, which the event clock hardly counts; CHARGE=yes counts it{of}")
     if errors := [words for kind in _BY if (words := _largest_error(runs, kind))]:
         lines.append(f"largest errors: {', '.join(errors)}")
     return lines
@@ -124,7 +124,7 @@ def _verdict(runs: Mapping[str, Content], shares: list[float]) -> str:
         if not any(named.values()):
             return f"trust: {len(runs)} of {len(runs)} runs are valid"
         some = (f"{len(of)} of {len(runs)} runs {WORDS[verdict]} ({', '.join(of)})" for verdict, of in named.items() if of)
-        return f"trust: {', '.join(some)}; what differs may be the emulation's"
+        return f"trust: {', '.join(some)}; differences may be caused by the emulation"
     (verdict,) = verdicts.values()
     if not shares:
         return f"trust: {WORDS[verdict]}"

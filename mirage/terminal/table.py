@@ -80,7 +80,7 @@ EVENT_CLOCK = (
     ("unlisted", "waits that the clock had no room for", ""),
     ("coordinator_starts", "times that the program that keeps the clock was started again", ""),
     ("charged_seconds", "{controller}'s own processor time that counted (CHARGE)", "s"),
-    ("mode", "how the clock learns who works", ""),
+    ("mode", "how the clock learns which threads work", ""),
 )
 _MODES = {1: "BPF", 2: "looks at /proc"}
 

@@ -162,7 +162,7 @@ def _heading(data: bytes, name: str) -> Heading:
     place, first = texts[0]
     heading = recognised(first, [text for _, text in texts[1:]])
     if heading is None:
-        raise WrongUse(f"{name} line {place}: {first[:30]!r} is no heading of sacct's output", parameter="trace")
+        raise WrongUse(f"{name} line {place}: {first[:30]!r} is not a heading of sacct's output", parameter="trace")
     columns = heading.columns
     missing = [" or ".join(names) for names in _REQUIRED if not set(names) & set(columns)]
     if missing:

@@ -1,6 +1,6 @@
 """What the event clock itself reports of a run: how often it jumped, and how often it did so while something still worked.
 
-The clock stands while a process of the instance works and jumps when all wait. It does not see what is under way in the kernel,
+The clock stops while a process of the instance works and jumps when all wait. It does not see what is under way in the kernel,
 such as a message that waits for a timer: a false quiet. It notices the thread that this wakes up, and by then time may have passed
 that the thread did not have. The sum of these times is known at most, false_quiet_seconds. Waits that began while the clock's page
 was full are `unlisted`: time may have jumped over their ends.
@@ -19,7 +19,7 @@ COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up", "unlisted")
 SLOWER_ELSEWHERE = 20
 """Factor by which the scheduler's cycles are longer on another clock than on the event clock."""
 BY_BPF = 1
-"""Mode of a clock that learns from the kernel who works. The other one looks at /proc."""
+"""Mode of a clock to which the kernel reports working threads (BPF). The other mode reads /proc."""
 SECONDS = ("false_quiet_seconds", "real_seconds", "virtual_seconds", "busy_real_seconds", "charged_seconds")
 
 

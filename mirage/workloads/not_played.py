@@ -150,7 +150,7 @@ def inconclusive(found: Mapping[str, Count]) -> str:
         return ""
     kinds = [f"{WORDS.get(kind, kind)} {_per_cent(count['share'])}" for kind, count in found.items() if kind != ANY]
     return (
-        f"jobs with {_per_cent(found[ANY]['share'])} of the processor time asked for something that is not played "
+        f"jobs with {_per_cent(found[ANY]['share'])} of the processor time have requests that are not emulated "
         f"({', '.join(kinds)}); at most {_per_cent(LIMIT)} may"
     )
 

@@ -54,7 +54,7 @@ class Workload:
         jobs. Shrinking reduces it, and backfill schedulers depend on the differences between limits
     shrink_percent: as given
     size_factor: factor of the sizes before rounding
-    unread: what is told of lines of the log that could not be read
+    unread: message about lines of the log that could not be read
     """
 
     jobs: pl.DataFrame

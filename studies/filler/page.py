@@ -65,7 +65,7 @@ def _summary(simulated: pl.DataFrame, mains: Mapping[str, str]) -> Iterable[str]
 
 def _verdict(runs: Sequence[StudyRun]) -> Verdict:
     if not runs:
-        return Verdict(True, "Simulated only: nothing was played.")
+        return Verdict(True, "Simulated only: there were no runs.")
     found = [(run.folder.name, run.metrics()["validity"]) for run in runs]
     wrong = [(folder, validity) for folder, validity in found if verdict_of(validity) != VALID]
     if not wrong:

@@ -251,7 +251,7 @@ def test_a_whole_run(make: Any) -> None:
         assert rows and {row.count(",") for row in rows} == {header.count(",")}
     again = run.start()
     assert again.wait(PATIENCE) == 0
-    assert run.submissions() == 60, "a finished run is not played again"
+    assert run.submissions() == 60, "a finished run is not run again"
 
 
 def test_a_stopped_replay_is_continued(make: Any) -> None:

@@ -82,7 +82,7 @@ def remarks(run: Prepared) -> list[str]:
     if not (settings := run_settings(run.knobs.fillers, run.shrink)):
         return []
     words = f"{settings['words']} (seconds of the cluster's time)"
-    return [f"filler jobs: {settings['variant']}, {words}; they are no jobs of the workload, and in none of its metrics"]
+    return [f"filler jobs: {settings['variant']}, {words}; they do not belong to the workload, and are in none of its metrics"]
 
 
 def _refused(reason: str) -> WrongUse:

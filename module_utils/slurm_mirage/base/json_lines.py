@@ -31,7 +31,7 @@ class JsonLines:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def entries(self) -> Iterator[Mapping[str, Any]]:
-        """The objects so far. A line that is no JSON object, such as a torn one, is left out."""
+        """The objects so far. A line that is not a JSON object, such as a torn one, is left out."""
         with os.fdopen(os.dup(self._descriptor), "rb") as file:
             file.seek(0)
             for line in file:

@@ -237,17 +237,17 @@ def parse(text: str | bytes, shape: Shape = ANYTHING) -> Any:
             text = text.decode()
         value = json.loads(text, parse_int=_whole, parse_float=_number, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except UnicodeDecodeError as error:
-        raise NotStrict(f"is no UTF-8 text at byte {error.start}") from error
+        raise NotStrict(f"is not UTF-8 text at byte {error.start}") from error
     except NotStrict:
         raise
     except RecursionError as error:
-        raise NotStrict(f"has more than {DEEPEST} objects and lists in each other") from error
+        raise NotStrict(f"has more than {DEEPEST} nested objects and lists") from error
     except ValueError as error:
-        raise NotStrict(one_line(f"is no JSON: {error}")) from error
+        raise NotStrict(one_line(f"is not JSON: {error}")) from error
     if text.count("[") + text.count("{") > DEEPEST and _depth(value) > DEEPEST:
-        raise NotStrict(f"has more than {DEEPEST} objects and lists in each other")
+        raise NotStrict(f"has more than {DEEPEST} nested objects and lists")
     if "\\ud" in text.lower() and not _is_unicode(value):
-        raise NotStrict("has a text that is no Unicode")
+        raise NotStrict("has a text that is not Unicode")
     if found := shape.fault(value, ""):
         raise NotStrict(found)
     return value
@@ -259,7 +259,7 @@ def read(path: Path, shape: Shape = ANYTHING, longest: int = LONGEST) -> Any:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Damaged(f"{path}: is no regular file")
+                raise Damaged(f"{path}: is not a regular file")
             text = stream.read(longest + 1)
     except FileNotFoundError:
         raise

@@ -1,10 +1,10 @@
 """Every use of files in the folders of an instance's user by code that may run as root.
 
-The folders state, spool, log, run, runs, home and database of an instance belong to its unprivileged user, as whom jobs run. That
-user can replace any file there by a symbolic or hard link, a FIFO or a socket, swap a folder with a link at any moment, and write
-anything into a file. So a path in these folders is never given to the kernel as a whole. Each function takes the folder that root
-owns (`root`, the instance's directory) and the path below it (`relative`), and opens one component after the other, relative to the
-descriptor of its parent, without following links:
+The folders state, spool, log, run, runs, home and database of an instance belong to its unprivileged user, who also runs the jobs.
+That user can replace any file there by a symbolic or hard link, a FIFO or a socket, swap a folder with a link at any moment, and
+write anything into a file. So a path in these folders is never given to the kernel as a whole. Each function takes the folder that
+root owns (`root`, the instance's directory) and the path below it (`relative`), and opens one component after the other, relative
+to the descriptor of its parent, without following links:
 
 - A component that is not what is expected is refused with `Refused`: one line that names the path and what was found.
 - Folders and files must belong to root, to the caller, or to the user, who is the owner of the first folder below `root`
@@ -320,7 +320,7 @@ class Folder:
             inner.close()
 
     def _take_over(self, name: str) -> Folder:
-        """Open a folder of any owner that is to be removed, and let only the caller change it: so its removal comes to an end."""
+        """Open a folder of any owner that is to be removed, and let only the caller change it: so that its removal ends."""
         folder = Folder(self.path / name, self._locate(name, os.O_RDONLY | os.O_DIRECTORY), self.owners, self.user)
         try:
             if os.geteuid() == 0:
@@ -365,7 +365,7 @@ def _user(root: int, top: str) -> int:
 def _names(relative: PathBelow) -> tuple[str, ...]:
     names = PurePath(relative).parts
     if any(name in ("..", "/") or "\0" in name for name in names):
-        raise Refused(f"{str(relative)!r}: is no path below an instance's folder")
+        raise Refused(f"{str(relative)!r}: is not a path below an instance's folder")
     return names
 
 

@@ -122,7 +122,7 @@ class Broker:
             pass  # the next point finds no decision
 
     def clean(self) -> bool:
-        """Look at the queue, and end allocations that nobody waits for; returns whether there were any. Raises
+        """Query the queue, and end allocations that no request waits for; returns whether there were any. Raises
         ResourceManagerError."""
         with self._lock:
             self._queue.forget()

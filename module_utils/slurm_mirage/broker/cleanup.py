@@ -1,4 +1,4 @@
-"""What a killed broker, or a killed controller, leaves behind: allocations for expansions that nobody waits for."""
+"""What a killed broker, or a killed controller, leaves behind: allocations for expansions that no request waits for."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def parse(line: bytes) -> Request:
     try:
         words = line.decode("ascii").split()
     except UnicodeDecodeError:
-        raise BadRequest("the request is no ASCII text") from None
+        raise BadRequest("the request is not ASCII text") from None
     if tuple(words[:2]) != PREFIX:
         raise BadRequest("a request begins with: mirage 1")
     kind, arguments = (words[2], words[3:]) if len(words) > 2 else ("", [])
@@ -95,7 +95,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e9:
-        raise BadRequest(f"'{text}' is no number of seconds")
+        raise BadRequest(f"'{text}' is not a number of seconds")
     return value
 
 

@@ -1,4 +1,5 @@
-"""The page of an event clock, DIRECTORY/state/clock.page: the present virtual time, figures of the clock, and who waits until when.
+"""The page of an event clock, DIRECTORY/state/clock.page: the present virtual time, figures of the clock, and all waits with their
+ends.
 
 All processes of the instance map it; files/virtual_clock/page.h describes its layout. The coordinator alone writes the time. This
 module creates the page and reads it, without mapping it: the page belongs to the instance's user, who may truncate it or write
@@ -53,7 +54,7 @@ _FIGURES = struct.Struct(f"<{len(FIGURES)}q")
 
 
 def create(directory: Path, virtual_ns: int, charge: bool) -> None:
-    """Replace the page of the instance in `directory` by a new one, atomically. Time stands at `virtual_ns` until it is served.
+    """Replace the page of the instance in `directory` by a new one, atomically. Time stops at `virtual_ns` until it is served.
 
     charge: whether slurmctld's processor time counts in virtual time. Raises OSError and WrongUse.
     """
@@ -100,7 +101,7 @@ def _opened(directory: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
         raise WrongUse(f"{directory / FILE}: is gone; `make cluster` makes another one") from error
     try:
         if os.fstat(descriptor).st_size != SIZE or os.pread(descriptor, len(MAGIC), 0) != MAGIC:
-            raise WrongUse(f"{directory / FILE}: is no page of an event clock; `make cluster` makes another one")
+            raise WrongUse(f"{directory / FILE}: is not the page of an event clock; `make cluster` makes another one")
         yield descriptor
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The event clock of an instance: virtual time that nearly stands while the cluster computes, and jumps when it waits.
+"""The event clock of an instance: virtual time that nearly stops while the cluster computes, and jumps when it waits.
 
 Its clock file is one line, `mirage-clock 1 REAL_NS VIRTUAL_NS event`. The present time is in the page (`clock_page`), which a
 program of the instance, the coordinator (files/virtual_clock), keeps. How virtual time has passed is in the history beside it:

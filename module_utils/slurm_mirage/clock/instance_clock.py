@@ -53,7 +53,7 @@ def current(directory: Path) -> Clock | EventClock | None:
 
 
 def read_line(directory: Path) -> bytes | None:
-    """Return the content of the clock file, one line; None when there is none. Raises WrongUse when it is no regular file."""
+    """Return the content of the clock file, one line; None when there is none. Raises WrongUse when it is not a regular file."""
     try:
         return user_folders.read_bytes(directory, FILE, user_folders.SMALL)
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def set_speed(directory: Path, speed: float | str, charge: bool = False) -> None
     """Let the instance's clock run at `speed` from now on, a number or "event". Call it while no program that uses the clock runs.
 
     Virtual time continues without a jump, so that neither slurmctld's saved state nor a record is ever in the future. The first
-    clock starts at real time. A speed of 1 needs no clock. On an event clock time stands until its coordinator runs; `charge`:
+    clock starts at real time. A speed of 1 needs no clock. On an event clock time stops until its coordinator runs; `charge`:
     whether slurmctld's processor time counts in its time.
 
     It may be killed at any moment: the clock is then the one before or the new one, and the next call puts the rest in order.

@@ -31,7 +31,7 @@ def span_of(instance: Path, run: str) -> tuple[dict[str, Any], int]:
     until = ended = None
     if result and settings and (ended := result.get("ended")) is not None:
         until = start["virtual"] + (ended - start["real"]) * settings["speed"]
-    # On an event clock the replay lives in virtual time, but not the farm.
+    # On an event clock the replay uses virtual time, but not the farm.
     outside = (result or {}).get("outside") or {}
     real, ended = start.get("outside", start["real"]), outside.get("ended", ended)
     return {"real": real, "virtual": start["virtual"], "until": until, "ended": ended}, start.get("controller_log_offset") or 0

@@ -24,8 +24,8 @@ def is_complete(state: dict[str, Any] | None) -> bool:
 def running_farm(directory: Path) -> dict[str, Any] | None:
     """State of the farm; None if it does not run.
 
-    The unprivileged user writes the state file, so its process id is checked to be one of the instance. A running farm
-    writes the file again when somebody has changed or removed it: that is waited for.
+    The unprivileged user writes the state file, so its process id is checked to be one of the instance. A running farm writes the
+    file again when it was changed or removed; this function waits for that.
     """
     deadline = time.monotonic() + REPAIR_TIMEOUT
     while True:

@@ -53,7 +53,7 @@ def start(directory: Path, python: str) -> None:
 
 
 def _open_log(directory: Path) -> int:
-    """Open the farm's log. Raises WrongUse if it is no regular file."""
+    """Open the farm's log. Raises WrongUse if it is not a regular file."""
     try:
         return user_folders.open_file(directory, "log/farm.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError as error:

@@ -109,7 +109,8 @@ class Spawner:
         isolation.reserve_ports(spec.network["ports"][0])
 
     def _find_tracepoints(self) -> None:
-        """Read them whatever the clock: it may change while the farm runs, as a user who cannot read them any more."""
+        """Read the tracepoints with every clock: the clock may change later, when the farm is no longer root and cannot read
+        them."""
         try:
             self._tracepoints = tracepoints.read()
         except OSError as error:

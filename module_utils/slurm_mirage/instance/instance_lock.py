@@ -176,7 +176,7 @@ def busy(directory: Path, work: Work) -> Busy:
 def work_in(directory: Path) -> Work | None:
     """What goes on in the instance in `directory`: a replay, or the work of the lock's holder. None if nothing does.
 
-    A caller who may not read the lock file learns of replays only.
+    A caller who may not read the lock file sees replays only.
     """
     content = None
     with suppress(FileNotFoundError, PermissionError), _locked(directory, create=False) as descriptor:

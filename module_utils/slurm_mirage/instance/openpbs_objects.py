@@ -59,5 +59,5 @@ def run(command: list[str], text: str, descriptors: Sequence[int]) -> str:
     if complaints and not any(NO_NODES in line for line in complaints):
         raise RuntimeError(f"qmgr: {'; '.join(complaints[:3])}")
     if done.returncode and not complaints:
-        raise RuntimeError(f"qmgr: ended with code {done.returncode}, without a word")
+        raise RuntimeError(f"qmgr: ended with code {done.returncode}, without a message")
     return done.stdout

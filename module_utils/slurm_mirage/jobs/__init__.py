@@ -1,1 +1,1 @@
-"""The jobs of a replay: the plan of submissions, how a job is played, and the jobs' own records."""
+"""The jobs of a replay: the plan of submissions, how a job is run, and the jobs' own records."""

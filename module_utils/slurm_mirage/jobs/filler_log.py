@@ -143,7 +143,7 @@ def _record_at(data: bytes, offset: int) -> FillerRecord | str:
     raw = data[offset : offset + LAYOUT.size]
     version, size = struct.unpack_from("<HH", raw, len(MAGIC)) if len(raw) >= len(MAGIC) + 4 else (VERSION, LAYOUT.size)
     if (version, size) != (VERSION, LAYOUT.size):
-        return f"record of version {version} with {size} bytes, which is none of a filler"
+        return f"record of version {version} with {size} bytes, which is not a filler's"
     if len(raw) < LAYOUT.size:
         return f"torn record: {len(raw)} bytes of {LAYOUT.size}"
     fields = LAYOUT.unpack(raw)

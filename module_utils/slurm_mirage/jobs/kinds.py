@@ -1,4 +1,4 @@
-"""Kinds of jobs: how a job is played on a node. A run names the kind of all its jobs in run.json (key `kind`).
+"""Kinds of jobs: which program stands for a job on a node. A run names the kind of all its jobs in run.json (key `kind`).
 
 A kind is a class with the methods of `JobKind`, and a line in KINDS.
 """
@@ -31,7 +31,7 @@ class PlayedJob:
 
 
 class JobKind(Protocol):
-    """How the jobs of a run are played."""
+    """How the jobs of a run are executed and recorded."""
 
     @property
     def resizable(self) -> bool:
@@ -44,7 +44,7 @@ class JobKind(Protocol):
         ...
 
     def command_line(self, row: PlanRow, submitted: float, runtime: float, record: Path | None = None) -> str:
-        """The line for /bin/sh that plays a job.
+        """The line for /bin/sh that runs a job.
 
         `submitted`: virtual seconds since the epoch; `runtime`: virtual seconds for which the program runs, which may be less than
         that of `row`; `record`: where the program writes, `self.record` by default.

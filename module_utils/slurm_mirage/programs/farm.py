@@ -3,8 +3,8 @@
     python3 -m slurm_mirage.programs.farm run DIRECTORY      supervise the daemons until SIGTERM (the systemd unit starts this)
     python3 -m slurm_mirage.programs.farm status DIRECTORY   print the state as JSON
 
-Exit code: 0; 1 when another farm runs in DIRECTORY, its lock is no regular file, or the host refuses a network namespace that the
-daemons need; 2 for wrong arguments; 3 from `status` when no farm runs.
+Exit code: 0; 1 when another farm runs in DIRECTORY, its lock is not a regular file, or the host refuses a network namespace that
+the daemons need; 2 for wrong arguments; 3 from `status` when no farm runs.
 """
 
 from __future__ import annotations

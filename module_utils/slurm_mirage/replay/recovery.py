@@ -51,7 +51,7 @@ class Comparison:
     surplus: list[tuple[int, int]]
     """Second copies of a job that are still active, (index, id): to be cancelled."""
     stale: list[tuple[int, int]]
-    """Active jobs that had ended before the manager forgot it, (index, id): to be cancelled, or they would be played twice."""
+    """Active jobs that had ended before the manager forgot it, (index, id): to be cancelled, or they would run twice."""
     unrecorded: list[int]
     """Ended, but without a line in the completion log: the queue has them as ended, or only their own record has their end."""
     revived: list[tuple[int, int]] = field(default_factory=list)
@@ -118,7 +118,7 @@ def compare(
 
 
 def _began_after(job: QueuedJob, played_at: float | None) -> bool:
-    """Whether this is a new run of a job that had been played to its end: it waits, or started later than that."""
+    """Whether this is a new run of a job whose program had run to its end: it waits, or started later than that."""
     if played_at is None:
         return False
     return job.state is JobState.PENDING or (job.start is not None and job.start > played_at)
@@ -331,7 +331,7 @@ class Recovery:
             is_next = following is not None and following.index == index
             if not is_next and index not in history.job_ids and not is_of_known_array:
                 name = submitter.plan[index].name
-                raise Failed(f"the resource manager knows {name}, which this run has not come to: is RUN used twice?")
+                raise Failed(f"the resource manager knows {name}, which this run has not submitted yet: is RUN used twice?")
             is_reused = arrays.number(job_id) <= history.highest_id and not is_of_known_array
             if is_reused and self._give_up(index, job_id):
                 continue  # it is submitted again, as the next one or as a missing one

@@ -65,7 +65,7 @@ class DaemonKind:
 
 
 CLOCK = DaemonKind("clock", Role.PREREQUISITE, uses_clock=False, keeps_priority=True, is_real_time=True, end_signal=signal.SIGKILL)
-"""The coordinator of an event clock: time stands while it does not run. It may be killed at any moment."""
+"""The coordinator of an event clock: time stops while it does not run. It may be killed at any moment."""
 
 
 def leaving_order(kinds: Sequence[DaemonKind]) -> list[DaemonKind]:

@@ -37,9 +37,9 @@ class HostTools:
     """What tools on the hosts of an instance use of a resource manager."""
 
     of_instance: Callable[..., Commands]
-    """Makes the live side from an instance's directory, the folder of the manager's commands, and optionally real seconds after
-    which a query ends (`query_timeout`), words before each command (`become`), and, for an instance with a network of its own, the
-    way into it (`enter`)."""
+    """Makes the interface to the running manager from an instance's directory, the folder of the manager's commands, and optionally
+    real seconds after which a query ends (`query_timeout`), words before each command (`become`), and, for an instance with a
+    network of its own, the way into it (`enter`)."""
     complaints: Callable[[Path, Span, int], Iterator[Complaint]]
     """The complaints in the logs of an instance's daemons on this host: from its directory, a time span, and the bytes that the
     controller's log had when it began."""
@@ -62,7 +62,7 @@ class HostTools:
 
 @dataclass(frozen=True)
 class Implementation:
-    """A resource manager: `connect` makes its live side from a run.json and the lock that a running submission shares."""
+    """A resource manager: `connect` makes its `ResourceManager` from a run.json and the lock that a running submission shares."""
 
     connect: Callable[[RunSettings, int], ResourceManager]
     records: Records

@@ -48,19 +48,19 @@ def test_what_has_the_shape_is_read_with_its_further_members() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no JSON: "),
-        ("{", "is no JSON: "),
-        ("[] x", "is no JSON: "),
+        ("", "is not JSON: "),
+        ("{", "is not JSON: "),
+        ("[] x", "is not JSON: "),
         ("[NaN]", "has the number NaN"),
         ("[-Infinity]", "has the number -Infinity"),
         ("[1e400]", "has the number 1e400, which is too large"),
         ("[1e300]", "has the number 1e300, which is too large"),
         ("[%s]" % ("9" * 100_000), "which is too large"),
         ('{"a": 1, "b": 2, "a": 3}', "has two members 'a' in one object"),
-        ("[" * 200_000, "has more than 32 objects and lists in each other"),
-        ("[" * 33 + "]" * 33, "has more than 32 objects and lists in each other"),
-        ('{"a":' * 33 + "1" + "}" * 33, "has more than 32 objects and lists in each other"),
-        ('["\\ud800"]', "has a text that is no Unicode"),
+        ("[" * 200_000, "has more than 32 nested objects and lists"),
+        ("[" * 33 + "]" * 33, "has more than 32 nested objects and lists"),
+        ('{"a":' * 33 + "1" + "}" * 33, "has more than 32 nested objects and lists"),
+        ('["\\ud800"]', "has a text that is not Unicode"),
     ],
 )
 def test_what_is_no_json_of_ours_is_refused(text: str, message: str) -> None:
@@ -114,8 +114,8 @@ def test_a_file_is_read_whole_and_named_if_it_is_damaged(tmp_path: Path) -> None
         strict_json.read(path, Object({"ended": INSTANT}))
     with pytest.raises(Damaged, match=f"^{path}: is larger than 5 bytes"):
         strict_json.read(path, longest=5)
-    with pytest.raises(Damaged, match=f"^{tmp_path}: cannot be read|^{tmp_path}: is no regular file"):
+    with pytest.raises(Damaged, match=f"^{tmp_path}: cannot be read|^{tmp_path}: is not a regular file"):
         strict_json.read(tmp_path)
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(Damaged, match="fifo: is no regular file"):
+    with pytest.raises(Damaged, match="fifo: is not a regular file"):
         strict_json.read(tmp_path / "fifo")

@@ -152,9 +152,9 @@ def test_a_large_file_is_refused(instance: Path) -> None:
     ("content", "reason"),
     [
         (b"\xff\xfe", "is no UTF-8 text"),
-        (b"garbage", "is no JSON"),
-        (b"", "is no JSON"),
-        (b"[" * 100_000, "has more than 32 objects and lists in each other"),
+        (b"garbage", "is not JSON"),
+        (b"", "is not JSON"),
+        (b"[" * 100_000, "has more than 32 nested objects and lists"),
         (b"[]", "it may be an object"),
         (b"1" * 10_000, "has the number 1*, which is too large"),
     ],

@@ -29,8 +29,8 @@ def test_requests() -> None:
         (b"mirage 1 check 0 2 1 8 2 0", "'0' is no job id"),
         (b"mirage 1 check 7 -2 1 8 2 0", "'-2' is no"),
         (b"mirage 1 check 7 99999999999999 1 8 2 0", "is no number of nodes"),
-        (b"mirage 1 resumed 7 nan", "'nan' is no number of seconds"),
-        (b"mirage 1 resumed 7 -1", "'-1' is no number of seconds"),
+        (b"mirage 1 resumed 7 nan", "'nan' is not a number of seconds"),
+        (b"mirage 1 resumed 7 -1", "'-1' is not a number of seconds"),
         (b"mirage 1 ready 7 \xc3\xbc", "no ASCII"),
     ],
 )

@@ -134,7 +134,7 @@ def test_hosts_for_runs_play_one_run_each(tmp_path: Path) -> None:
     assert note_on(values().cluster, EVENT, 3) is None and note_on(values().cluster, Decimal(20), 1) is None
     assert runs_at_once(values(INVENTORY=inventory), EVENT, 2) == 2
     assert runs_at_once(values(INVENTORY=inventory, AT_ONCE="2"), EVENT, 5) == 2
-    with pytest.raises(WrongUse, match=r"^at_once=4: run_hosts has 3 hosts, and each plays one run at a time"):
+    with pytest.raises(WrongUse, match=r"^at_once=4: run_hosts has 3 hosts, and each executes one run at a time"):
         runs_at_once(values(INVENTORY=inventory, AT_ONCE="4"), EVENT, 5)
     assert places(values(INVENTORY=inventory).cluster, 2) == ["h1", "h2"]
     assert first_run_host(values(INVENTORY=inventory).cluster) == "h1"

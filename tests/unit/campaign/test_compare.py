@@ -125,7 +125,7 @@ def test_a_continued_campaign_keeps_its_order(results: Path) -> None:
         ("20", "3", "REPLICAS=3 of each, the default"),
         ("auto", "3", "REPLICAS=3 of each, the default"),
         ("0.05", "2", "REPLICAS=2 of each, as many as take an hour by this estimate"),
-        ("0.01", "1", "one run of each tells nothing of the noise: no difference will be significant. REPLICAS=3 or more tells it"),
+        ("0.01", "1", "one run of each does not show the noise: no difference will be significant. REPLICAS=3 or more show it"),
     ],
 )
 def test_replicas_are_as_many_as_take_an_hour(results: Path, speed: str, replicas: str, words: str) -> None:

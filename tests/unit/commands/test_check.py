@@ -92,7 +92,7 @@ def checked(name: str) -> tuple[Ending, str]:
 
 def test_all_files_of_a_campaign_are_what_its_records_say(campaign: Path) -> None:
     ending, said = checked("c")
-    assert ending.line == "ok: 22 files of results/c are what is computed of the records beside them"
+    assert ending.line == "ok: 22 files of results/c are equal to what is computed from the records"
     assert said.count(": as computed") == 22
     assert {"c/comparison.json: as computed", "c/report.html: as computed", "c/fifo-2/metrics.json: as computed"} <= set(
         said.splitlines()
@@ -146,7 +146,7 @@ def test_a_page_and_a_schedule_that_somebody_has_changed_are_found(campaign: Pat
         content = (campaign / name).read_text()
         (campaign / name).write_text(content.replace("7", "8", 1))
         ending, said = checked("c")
-        assert f"c/{name}: is another one than what is computed" in said and ending.word == "failed"
+        assert f"c/{name}: differs from what is computed" in said and ending.word == "failed"
         (campaign / name).write_text(content)
     (campaign / "fifo-1/schedule.swf").unlink()
     assert "c/fifo-1/schedule.swf: is not there" in checked("c")[1]
@@ -158,7 +158,7 @@ def test_a_page_of_another_version_is_no_failure(campaign: Path, monkeypatch: py
     write_json(campaign / "experiment.json", read_json(campaign / "experiment.json") | made)
     (campaign / "report.html").write_text("<p>older words</p>")
     ending, said = checked("c")
-    assert "c/report.html: is another one than what is computed" in said
+    assert "c/report.html: differs from what is computed" in said
     assert ending.line.startswith("ok: 21 of 22 files of results/c ") and "make report RUN=c" in ending.line
     path = campaign / "backfill-2/jobs.csv"
     path.write_text(path.read_text().replace("7", "8", 1))

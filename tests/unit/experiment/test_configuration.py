@@ -51,7 +51,7 @@ def test_they_are_all_described() -> None:
         ("setting: {}", "there is no 'setting'"),
         ("settings: [1]", "settings is no mapping"),
         ("partitions: {}\n", None),
-        ("partitions: [a]", "partitions is no list of mappings with a name"),
+        ("partitions: [a]", "partitions is not a list of mappings with a name"),
         ("qos: [{}]", "qos 1: name ''"),
         ("accounting: auto", "accounting is neither true nor false"),
         ("shares: {u1: 2}", "shares: u1: 2"),

@@ -123,7 +123,7 @@ def test_every_byte_is_either_record_or_damage(pieces: list[bytes]) -> None:
         (b"slurmstepd: error", "foreign bytes: no magic number"),
         (
             pack(Record(1, 1, "p", 1, 2, 3, 1, 1, True)),
-            "record of version 1 with 112 bytes, which is none of a filler",
+            "record of version 1 with 112 bytes, which is not a filler's",
         ),
     ],
 )

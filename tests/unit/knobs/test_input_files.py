@@ -1,4 +1,4 @@
-"""Knobs that name a file: what is no regular file, or too large, is refused in one line, and nothing waits for it."""
+"""Knobs that name a file: what is not a regular file, or too large, is refused in one line, and nothing waits for it."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_only_the_replay_gets_a_signal(call: Any, params: dict[str, Any]) -> Non
 def test_progress_that_is_garbage(call: Any, params: dict[str, Any]) -> None:
     progress = Path(params["instance"], "runs/first/progress.json")
     progress.write_bytes(b"\xff garbage")
-    assert call("slurm_replay_info", **info(params))["msg"] == f"{progress}: is no UTF-8 text at byte 0"
+    assert call("slurm_replay_info", **info(params))["msg"] == f"{progress}: is not UTF-8 text at byte 0"
     progress.unlink()
     os.mkfifo(progress)
     assert call("slurm_replay_info", **info(params))["msg"] == f"{progress}: is a FIFO; remove it"

@@ -90,5 +90,5 @@ def test_requests_that_are_not_played_make_it_inconclusive(share: float, verdict
     assert bool(told) is verdict
     if verdict:
         assert told.startswith(
-            "jobs with 5.1 % of the processor time asked for something that is not played (GPUs or other GRES 5.1 %"
+            "jobs with 5.1 % of the processor time have requests that are not emulated (GPUs or other GRES 5.1 %"
         )

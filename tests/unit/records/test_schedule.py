@@ -186,7 +186,7 @@ def test_the_threshold_of_immediate_is_the_same_for_both_schedules_of_a_run_and_
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no JSON"),
+        ("", "is not JSON"),
         ("[]", r"it may be an object, not \[\]"),
         ("{}", "does not describe a run"),
         ('{"inputs": {"NODES": "many", "CPUS": "1", "SHRINK": "1"}}', "does not describe a run"),

@@ -151,11 +151,11 @@ def test_requests_that_are_not_played_make_the_comparison_with_the_log_inconclus
     first = texts.index("This comparison is inconclusive: jobs with 41 % of the processor time")
     second = texts.index("In the log these jobs waited")
     assert first < second
-    assert "Requests that are not played" in texts and "GPUs or other GRES 16 41" in texts
+    assert "Requests that are not emulated" in texts and "GPUs or other GRES 16 41" in texts
 
     (results / "r/metrics.json").write_text(json.dumps(metrics | {"not_played": {}}))
     texts = " ".join(" ".join(Outline.of(make_report("r")[1]).texts).split())
-    assert "inconclusive" not in texts and "The jobs got all that the log says they asked for." in texts
+    assert "inconclusive" not in texts and "All requests of the jobs that the log records were emulated." in texts
 
 
 def test_nothing_from_outside_is_taken_as_html(results: Path) -> None:
@@ -185,7 +185,7 @@ def test_the_log_is_needed_for_the_first_report_only(results: Path, tmp_path: Pa
     [
         ({"SUBMISSION": "period=10"}, "submitted at other times than in the log (SUBMISSION)"),
         ({"sha256": "0"}, "has changed since the run"),
-        ({"waits": -1}, "the log does not tell how long these jobs waited"),
+        ({"waits": -1}, "the log does not record how long these jobs waited"),
     ],
 )
 def test_why_there_is_no_comparison_with_the_log(results: Path, tmp_path: Path, change: dict[str, Any], words: str) -> None:

@@ -91,5 +91,5 @@ def test_a_queue_is_deleted_after_the_server_has_another_default() -> None:
 
 @pytest.mark.parametrize("value", ["two\nlines", 'a "b"', "", None, {"a": 1}])
 def test_an_attribute_is_one_line(value: Any) -> None:
-    with pytest.raises(WrongUse, match="server: comment: is no attribute with a value of one line"):
+    with pytest.raises(WrongUse, match="server: comment: is not an attribute with a value of one line"):
         told(server={"comment": value})

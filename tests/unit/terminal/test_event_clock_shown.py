@@ -60,7 +60,7 @@ def test_the_expected_end_is_in_real_time() -> None:
 
 def test_both_times_and_the_pace() -> None:
     times = {"speed": "event", "virtual": 2e9, "real": 1.79e9, "pace": 2345.6}
-    assert figures.clock(times).endswith(" outside (UTC), SPEED=event, lately 2300 times as fast as outside")
+    assert figures.clock(times).endswith(" outside (UTC), SPEED=event, lately 2300 times as fast as real time")
     assert figures.clock(times | {"pace": None}).endswith(" outside (UTC), SPEED=event")
     assert figures.clock(times | {"speed": 20.0}).endswith(", SPEED=20")
 

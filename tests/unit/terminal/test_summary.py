@@ -117,7 +117,7 @@ def test_what_several_runs_rest_on(measured: dict[str, Any]) -> None:
     unsure = measured | {"validity": measured["validity"] | {"verdict": "inconclusive"}}
     wrong = measured | {"validity": measured["validity"] | {"verdict": "invalid"}}
     [first, *_] = summary.trust({"a-1": measured, "a-2": unsure, "b-1": wrong, "b-2": wrong})
-    words = "trust: 2 of 4 runs not valid (b-1, b-2), 1 of 4 runs inconclusive (a-2); what differs may be the emulation's"
+    words = "trust: 2 of 4 runs not valid (b-1, b-2), 1 of 4 runs inconclusive (a-2); differences may be caused by the emulation"
     assert first == words
 
 
@@ -126,7 +126,7 @@ def test_a_scheduler_that_looks_free_on_the_event_clock_is_told(
     measured: dict[str, Any], cycle: float, charged: float, is_told: bool
 ) -> None:
     """Twenty times its cycle is held against the bound of 10 s."""
-    line = "a scheduler as slow as this looks free on the event clock; CHARGE=yes counts it"
+    line = "the scheduler computes for long, which the event clock hardly counts; CHARGE=yes counts it"
     figures = {"backfill_cycle_mean": cycle, "bounds": BOUNDS | {"backfill_cycle_mean": 10.0}}
     slow = measured | {"validity": measured["validity"] | figures | {"event_clock": {"charged_seconds": charged}}}
     assert (line in summary.trust({"kth": slow})) is is_told

@@ -119,7 +119,7 @@ def test_the_share_is_that_of_the_processor_time(tmp_path: Path) -> None:
     }
     told = remarks(prepared)
     assert any(
-        line == "asked for and not played: a constraint: 2 jobs, 40 % of the processor time; "
+        line == "requests that are not emulated: a constraint: 2 jobs, 40 % of the processor time; "
         "GPUs or other GRES: 2 jobs, 20 % of the processor time; any of them: 3 jobs, 40 % of the processor time"
         for line in told
     )
@@ -180,7 +180,7 @@ def test_a_workload_that_asks_for_nothing_else(tmp_path: Path) -> None:
     prepared = run(tmp_path, {}, {})
     assert not_played.counts(prepared.jobs) == {}
     assert not_played.inconclusive({}) == ""
-    assert not any("not played" in line for line in remarks(prepared))
+    assert not any("not emulated" in line for line in remarks(prepared))
 
 
 def test_a_real_sample_of_sacct() -> None:

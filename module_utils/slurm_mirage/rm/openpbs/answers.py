@@ -64,9 +64,9 @@ def parse_json(text: str) -> dict[str, Any]:
     try:
         answer = json.loads(text, strict=False)
     except (ValueError, RecursionError) as error:
-        raise Unclear(f"an answer that is no JSON: {error}") from error
+        raise Unclear(f"an answer that is not JSON: {error}") from error
     if not isinstance(answer, dict):
-        raise Unclear("an answer that is no JSON object")
+        raise Unclear("an answer that is not JSON object")
     return answer
 
 

@@ -59,7 +59,8 @@ def postgresql_conf() -> str:
 
 
 def pg_hba_conf() -> str:
-    """Who may connect: the database server's account by its socket, and who knows the password in the instance's network."""
+    """Allowed connections: those of the database server's account by its socket, and in the instance's network those with the
+    password."""
     address, mask = addresses.NETWORK
     return f"local all {USER} peer\nhost {NAME} {USER} {address} {mask} scram-sha-256\n"
 

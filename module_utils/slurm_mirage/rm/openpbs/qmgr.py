@@ -73,7 +73,7 @@ def value_of(where: str, value: Any) -> str:
         return ",".join(value_of(where, item) for item in value)
     text = str(value)
     if value is None or isinstance(value, Mapping) or not text or "\n" in text or '"' in text:
-        raise WrongUse(f"{where}: is no attribute with a value of one line")
+        raise WrongUse(f"{where}: is not an attribute with a value of one line")
     return text
 
 

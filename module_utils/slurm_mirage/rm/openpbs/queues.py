@@ -42,7 +42,7 @@ def check(queues: Sequence[Queue], where: str) -> None:
                 known = ", ".join((IS_DEFAULT, *ATTRIBUTES, *(f"{one}.RESOURCE" for one in OF_RESOURCES)))
                 raise WrongUse(f"{where}: queue {name}: {key!r} means nothing to OpenPBS; it may have {known}")
             if isinstance(value, (Mapping, list)) or "\n" in str(value):
-                raise WrongUse(f"{where}: queue {name}: {key} is no single value")
+                raise WrongUse(f"{where}: queue {name}: {key} is not a single value")
         if WALLTIME in queue and seconds_of(queue[WALLTIME]) is None:
             raise WrongUse(f"{where}: queue {name}: {WALLTIME} may be seconds or HH:MM:SS")
     names = [str(queue[NAME]) for queue in queues]

@@ -34,7 +34,7 @@ def words_of(extra: Mapping[str, Any], where: str) -> Words:
         if not isinstance(key, str) or not key.isidentifier() or value is None or not text or re.search(r"\s", text):
             raise WrongUse(f"{where}: extra: {key!r} is not a word of a NodeName line with a value on one line, without blanks")
         if key.lower() in OURS:
-            raise WrongUse(f"{where}: extra: {key} may not be given; count, cpus, prefix and first say it")
+            raise WrongUse(f"{where}: extra: {key} may not be given; count, cpus, prefix and first set it")
         if text != OMIT:
             words.append((key, text))
     return tuple(words)

@@ -381,7 +381,7 @@ def backfill_hold(configuration: str) -> float:
 
 def batch_delay(configuration: str) -> float:
     """Seconds for which the start of a batch job may be put off: batch_sched_delay (Slurm's default is 3), and until slurmctld's
-    loop, which makes a pass each second, comes to it (_slurmctld_background in Slurm's controller.c)."""
+    loop, which makes a pass each second, reaches it (_slurmctld_background in Slurm's controller.c)."""
     delay = _parameter(configuration, "batch_sched_delay")
     return (3.0 if delay is None else delay) + LOOP
 
