@@ -37,16 +37,19 @@ def of_configurations(knobs: Knobs) -> Arms:
     names, managers = names_of(knobs), knobs.scheduler.managers
     if len(managers) == 1:
         return {label: {"CONFIG": name} for label, name in zip(labels(names), names, strict=True)}
-    found = [configuration.path_of(replace(knobs.scheduler, config=name)) for name in names]
-    owners = [configuration.manager_in(path) for path in found]
+    paths = [configuration.path_of(replace(knobs.scheduler, config=name)) for name in names]
+    managers_of_paths = [configuration.manager_in(path) for path in paths]
     for manager in managers:
-        if manager not in owners:
+        if manager not in managers_of_paths:
             others = ", ".join(configuration.names_for([manager]))
             raise WrongUse(f"{' '.join(names)}: none is of {manager}; it may also have one of: {others}", parameter="configs")
     called = labels(
-        [f"{owner}-{name.removeprefix('pbs-').removeprefix('slurm-')}" for owner, name in zip(owners, names, strict=True)]
+        [
+            f"{owner}-{name.removeprefix('pbs-').removeprefix('slurm-')}"
+            for owner, name in zip(managers_of_paths, names, strict=True)
+        ]
     )
-    return {label: {"CONFIG": name, "RM": owner} for label, name, owner in zip(called, names, owners, strict=True)}
+    return {label: {"CONFIG": name, "RM": owner} for label, name, owner in zip(called, names, managers_of_paths, strict=True)}
 
 
 def check_speed(knobs: Knobs) -> None:

@@ -156,7 +156,7 @@ def _sentences(content: Mapping[str, Any], base: str, other: str, most: int) -> 
     """The answer, a line for each other main metric that differs, up to `most`, and one with the number of the rest."""
     pairs = _pairs(content, base, other)
     these = {name: pair[THESE_JOBS] for name, pair in pairs.items()}
-    differ = [name for name, found in these.items() if found["verdict"] in DIFFERENT and not METRICS[name].same_as]
+    differ = [name for name, finding in these.items() if finding["verdict"] in DIFFERENT and not METRICS[name].same_as]
     main = main_of_comparison(content)
     lines = [f"  {these[name]['words']}" for name in differ if name in main and name != content["answer"]][:most]
     if more := len(differ) - len(lines) - (content["answer"] in differ):
@@ -203,9 +203,9 @@ def _difference(pair: Mapping[str, Any], unit: str) -> str:
 
 def _answer_cell(pair: Mapping[str, Any], question: str, better: str) -> str:
     """The text of a difference's confidence interval and of the verdict on it, in per cent or in the metric's unit."""
-    in_percent, found = pair["percent"] is not None, pair[question]
-    between, unit = found["percent_interval" if in_percent else "interval"], "%" if in_percent else ""
-    word = judged(found["verdict"], better)
+    in_percent, answer = pair["percent"] is not None, pair[question]
+    between, unit = answer["percent_interval" if in_percent else "interval"], "%" if in_percent else ""
+    word = judged(answer["verdict"], better)
     return word if between is None else f"{_signed(between[0], unit)} to {_signed(between[1], unit)} {word}"
 
 

@@ -76,11 +76,11 @@ class Part:
 
 def labels(names: Sequence[str]) -> list[str]:
     """A unique label for each configuration of a campaign: its name, and `backfill-b`, `backfill-c`, ... for repetitions."""
-    found: list[str] = []
+    unique: list[str] = []
     for name in names:
         other = (f"{name}-{letter}" for letter in ascii_lowercase[1:])
-        found.append(name if name not in found else next(one for one in other if one not in {*found, *names}))
-    return found
+        unique.append(name if name not in unique else next(one for one in other if one not in {*unique, *names}))
+    return unique
 
 
 def shift_of(seed: int, replica: int) -> float:
@@ -93,8 +93,8 @@ def ending_of(folder: Path) -> Ending:
     if not (metrics := RunFolder(folder).measured):
         raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
     validity = metrics["validity"]
-    if (found := verdict_of(validity)) != VALID:
-        return Ending(OF_VERDICT[found], "; ".join(validity["reasons"]))
+    if (verdict := verdict_of(validity)) != VALID:
+        return Ending(OF_VERDICT[verdict], "; ".join(validity["reasons"]))
     wait = metrics["metrics"]["wait_mean"]
-    told = "" if wait is None else f", mean wait {about(wait)}"
-    return Ending("ok", f"{metrics['jobs']['submitted']} jobs{told}")
+    mean_wait = "" if wait is None else f", mean wait {about(wait)}"
+    return Ending("ok", f"{metrics['jobs']['submitted']} jobs{mean_wait}")

@@ -73,8 +73,8 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
             yield from _of_run(folder / one.folder, version)
         stored = read_json(folder / COMPARISON_FILE, COMPARISON_JSON)
         margin = stored["method"].get("margin", 0.0)  # an earlier release had no margin
-        found = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]), margin)))
-        yield folder / COMPARISON_FILE, list(_differences(stored, found))
+        again = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]), margin)))
+        yield folder / COMPARISON_FILE, list(_differences(stored, again))
     elif (folder / SWEEP_FILE).is_file():
         runs = sweep_table.runs_of(folder)
         for _, run, _ in runs:
@@ -97,12 +97,12 @@ def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[P
     settings, thresholds = metrics["settings"], metrics["validity"].get("thresholds", {})
     inputs = run.experiment.get("inputs", {})
     cuts = inputs.get("WARMUP_CUT", "0"), inputs.get("COOLDOWN_CUT", "0")
-    found = results(run, settings["processors"], settings["nodes"], settings["tau"], thresholds, cuts)
+    again = results(run, settings["processors"], settings["nodes"], settings["tau"], thresholds, cuts)
     # Another version may word the same reasons differently; only their numbers are compared.
-    stored, computed_now = metrics, found.metrics
+    stored, computed_now = metrics, again.metrics
     if _is_of_another_version(folder, version):
         stored, computed_now = _without_reasons(stored), _without_reasons(computed_now)
-    for name, content in found.files.items():
+    for name, content in again.files.items():
         path = folder / name
         yield path, list(_differences(stored, computed_now)) if name == METRICS_FILE else _same(path, content)
 

@@ -117,9 +117,9 @@ def _picture(loads: pl.DataFrame, study: Study) -> Picture:
 
 def _in_words(loads: pl.DataFrame) -> str:
     """Alternative text of the picture."""
-    told = []
+    sentences = []
     for (rescheduling, waiting), series in loads.group_by("rescheduling", "waiting", maintain_order=True):
         first, last = (series.sort("accuracy").row(place, named=True) for place in (0, -1))
         ends = " and ".join(f"{100 * row['mean']:.0f} % at p = {row['accuracy']:g}" for row in (first, last))
-        told.append(f"{PANELS[bool(rescheduling)]}, {waiting} jobs waiting: {ends}")
-    return "; ".join(told).capitalize() + "."
+        sentences.append(f"{PANELS[bool(rescheduling)]}, {waiting} jobs waiting: {ends}")
+    return "; ".join(sentences).capitalize() + "."

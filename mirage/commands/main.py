@@ -57,8 +57,8 @@ Targets = Mapping[str, tuple[str, str]]
 def command(target: str, targets: Targets = TARGETS) -> Command:
     """The function of a target."""
     module, function = targets[target]
-    found: Command = getattr(importlib.import_module(module), function)
-    return found
+    target_function: Command = getattr(importlib.import_module(module), function)
+    return target_function
 
 
 def as_given(target: str) -> str:

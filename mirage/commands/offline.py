@@ -23,8 +23,8 @@ def output(out: str) -> Path:
     path = Path(out)
     if not out:
         raise WrongUse("the file to write is missing; it may be any path, as in OUT=w.swf", parameter="out")
-    if found := kind(path):  # it would be replaced
-        raise WrongUse(f"{path}: is {found}; it must be a regular file, or a new one", parameter="out")
+    if kind_of_file := kind(path):  # it would be replaced
+        raise WrongUse(f"{path}: is {kind_of_file}; it must be a regular file, or a new one", parameter="out")
     if not path.absolute().parent.is_dir():
         raise WrongUse(f"{path} cannot be written; it may be a file in an existing folder", parameter="out")
     return path

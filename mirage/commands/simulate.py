@@ -91,8 +91,8 @@ def simulate(knobs: Knobs, screen: Screen) -> Ending:
         screen.say(delay(frame, without))
     if out is not None:
         _write(out, frame, trace, shape, workload, policy)
-    told = f"{of_selection.height} jobs under {NAMES[policy]}, simulated, without Slurm"
-    return Ending("ok", told + (f", {out}" if out else ""))
+    summary = f"{of_selection.height} jobs under {NAMES[policy]}, simulated, without Slurm"
+    return Ending("ok", summary + (f", {out}" if out else ""))
 
 
 def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -> pl.DataFrame:
@@ -121,8 +121,8 @@ def filled(
     width = frame["allocated_processors"].to_numpy()
     begin, stop = float(frame["submit"].min() or 0), float(end.max() or 0)  # type: ignore[arg-type]
     began, ended = (times.to_numpy().astype(np.float64) for times in (start, end))
-    found = fill(hold, np.where(np.isnan(ended), np.nan, began), ended, width, processors, words, variant, begin, stop)
-    return frame, simulated_executions(found, words)
+    fillers = fill(hold, np.where(np.isnan(ended), np.nan, began), ended, width, processors, words, variant, begin, stop)
+    return frame, simulated_executions(fillers, words)
 
 
 def _schedule(

@@ -23,8 +23,8 @@ def teardown(knobs: Knobs, screen: Screen) -> Ending:
     if hosts := run_hosts(knobs.cluster):
         return _on_run_hosts(cluster, hosts, inventory, screen, log)
     watcher = run_playbook("teardown", {"mirage_cluster": cluster}, inventory, screen, log)
-    found = watcher.of_hosts.get("slurm_instance_info", {}).values()
-    further = list(dict.fromkeys(name for host in found for name in host["belonging"]))
+    results = watcher.of_hosts.get("slurm_instance_info", {}).values()
+    further = list(dict.fromkeys(name for host in results for name in host["belonging"]))
     changed = watcher.changed + sum(remove(name, inventory, screen, log) for name in further)
     if not changed:
         return Ending("ok", f"no host has a cluster {cluster}, changed=0; results stay")

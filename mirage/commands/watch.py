@@ -77,9 +77,9 @@ def watch(knobs: Knobs, screen: Screen) -> Ending:
 def _on_terminal(state: LiveState, cluster: str, asked: Callable[[], bool]) -> None:
     console = Console(highlight=False)
     with keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
-        seen, due = state.read(), time.monotonic() + EVERY
-        while seen is not None and state.is_there():
-            info, progress = seen
+        reading, due = state.read(), time.monotonic() + EVERY
+        while reading is not None and state.is_there():
+            info, progress = reading
             title = heading(cluster, state.run_is_active, progress)
             live.update(page(title, all_rows(info, progress), state.past, console), refresh=True)
             # None: the size of the terminal has changed, and the screen is drawn again.
@@ -87,7 +87,7 @@ def _on_terminal(state: LiveState, cluster: str, asked: Callable[[], bool]) -> N
             if key in LEAVE or asked():
                 return
             if time.monotonic() >= due:
-                seen, due = state.read(), time.monotonic() + EVERY
+                reading, due = state.read(), time.monotonic() + EVERY
 
 
 def _plain(state: LiveState, cluster: str, asked: Callable[[], bool]) -> None:
@@ -96,10 +96,10 @@ def _plain(state: LiveState, cluster: str, asked: Callable[[], bool]) -> None:
     try:
         while not asked() and state.is_there():
             time.sleep(1.0)
-            if (seen := state.read()) is None:
+            if (reading := state.read()) is None:
                 return
-            title = heading(cluster, state.run_is_active, seen[1])
-            print("\n".join([title, *(line(row) for row in all_rows(*seen))]), end="\n\n", flush=True)
+            title = heading(cluster, state.run_is_active, reading[1])
+            print("\n".join([title, *(line(row) for row in all_rows(*reading))]), end="\n\n", flush=True)
             until = time.monotonic() + PLAIN_EVERY
             while not asked() and time.monotonic() < until:
                 time.sleep(0.2)
@@ -205,8 +205,8 @@ def _history(values: Sequence[tuple[float, float]], width: int, blocks: str) -> 
     highest, now = max((value for _, value in values), default=0.0), time.time()
     age = now - values[0][0] if values else 0.0
     span = next((minutes for minutes in MINUTES if age <= 60 * minutes), MINUTES[-1])
-    told = f" 0 to {highest:.0f} in {span} min"
-    return Text(sparkline(values, now, 60.0 * span, max(10, width - len(told)), blocks), style="cyan") + Text(told)
+    scale = f" 0 to {highest:.0f} in {span} min"
+    return Text(sparkline(values, now, 60.0 * span, max(10, width - len(scale)), blocks), style="cyan") + Text(scale)
 
 
 def sparkline(values: Sequence[tuple[float, float]], now: float, span: float, width: int, blocks: str = BLOCKS) -> str:

@@ -86,8 +86,8 @@ class Configuration:
 
 def manager_in(path: Path) -> str:
     """The resource manager that a file of configs/ is for. The rest of the file is not read."""
-    found = re.search(r"^rm:\s*['\"]?(\w+)", path.read_text(errors="replace"), re.MULTILINE)
-    return found[1] if found else SLURM
+    match = re.search(r"^rm:\s*['\"]?(\w+)", path.read_text(errors="replace"), re.MULTILINE)
+    return match[1] if match else SLURM
 
 
 def names_for(managers: Sequence[str]) -> list[str]:
@@ -192,14 +192,14 @@ def _of_openpbs(path: Path, content: Mapping[str, Any], where: str) -> Configura
     for key, of_what in (("settings", "keys of sched_config"), ("server", "attributes of the server")):
         if not isinstance(content.get(key) or {}, Mapping):
             raise WrongUse(f"{where}: {key} is not a mapping of {of_what}")
-    found = content.get("partitions") or PARTITIONS
-    if not isinstance(found, list) or not all(isinstance(item, Mapping) and item.get("name") for item in found):
+    partitions = content.get("partitions") or PARTITIONS
+    if not isinstance(partitions, list) or not all(isinstance(item, Mapping) and item.get("name") for item in partitions):
         raise WrongUse(f"{where}: partitions is not a list of mappings with a name")
-    queues.check(found, where)
+    queues.check(partitions, where)
     rules = content.get("routing") or []
     for number, rule in enumerate(rules if isinstance(rules, list) else [], 1):
         if isinstance(rule, Mapping) and "qos" in rule:
             raise WrongUse(f"{where}: routing rule {number}: OpenPBS has no QOS; a rule may name a queue as its partition")
-    checked = routing.check(rules, [str(queue["name"]) for queue in found], where)
+    checked = routing.check(rules, [str(queue["name"]) for queue in partitions], where)
     settings, server = content.get("settings") or {}, content.get("server") or {}
-    return Configuration(path, settings, found, checked, False, [], OPENPBS, server)
+    return Configuration(path, settings, partitions, checked, False, [], OPENPBS, server)

@@ -119,6 +119,6 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
 
 def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:
     validity = metrics["validity"]
-    if (found := verdict_of(validity)) != VALID:
-        return Ending(OF_VERDICT[found], f"{'; '.join(validity['reasons'])} (results/{folder.name})")
+    if (verdict := verdict_of(validity)) != VALID:
+        return Ending(OF_VERDICT[verdict], f"{'; '.join(validity['reasons'])} (results/{folder.name})")
     return Ending("ok", f"{metrics['jobs']['submitted']} jobs, results/{folder.name}")

@@ -132,7 +132,7 @@ def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
     return prepare(
         trace,
         selection_of_any(knobs.workload),
-        classes=[(some.count, some.cpus) for some in knobs.nodes.machine.classes],
+        classes=[(node_class.count, node_class.cpus) for node_class in knobs.nodes.machine.classes],
         slack=SLACK,
         shrink_percent=float(shrink),
         overrun=knobs.jobs.overrun,

@@ -121,11 +121,11 @@ def never_started(chosen: Workload) -> list[str]:
 
 def requests_not_played(run: Prepared) -> list[str]:
     """Remark on requests of a log's jobs that are not emulated."""
-    found = not_played.counts(run.jobs)
-    if not found:
+    counts = not_played.counts(run.jobs)
+    if not counts:
         return []
-    lines = [f"requests that are not emulated: {not_played.in_words(found)}"]
-    if run.knobs.workload.trace and (reason := not_played.inconclusive(found)):
+    lines = [f"requests that are not emulated: {not_played.in_words(counts)}"]
+    if run.knobs.workload.trace and (reason := not_played.inconclusive(counts)):
         lines.append(f"warning: a comparison with the real machine will be inconclusive: {reason}")
     return lines
 

@@ -137,10 +137,10 @@ def _comparison(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
 
     content = comparison_of(folder)
     names = [name for one in content["configurations"] for name in one["runs"]]
-    found = {name: Run.of(RunFolder(folder / name)) for name in names}
-    paths = {folder / name / NAME: run for name, run in found.items()}
+    finished = {name: Run.of(RunFolder(folder / name)) for name in names}
+    paths = {folder / name / NAME: run for name, run in finished.items()}
     of_runs = {path: page_of_run(run) for path, run in paths.items() if again or not path.exists()}
-    own = page(folder.name, content, RunFolder(folder).experiment, found)
+    own = page(folder.name, content, RunFolder(folder).experiment, finished)
     return f"comparison of {', '.join(one['label'] for one in content['configurations'])}", {**of_runs, folder / NAME: own}
 
 
@@ -148,6 +148,6 @@ def _sweep(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     """Description and pages of a sweep and of those of its runs that have results."""
     from mirage.reports.sweep_page import lines_of, page
 
-    there = [run for line in lines_of(folder) if ((run := folder.parent / line["run"]) / METRICS_FILE).is_file()]
-    of_runs = {path: text for run in there if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
+    measured = [run for line in lines_of(folder) if ((run := folder.parent / line["run"]) / METRICS_FILE).is_file()]
+    of_runs = {path: text for run in measured if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
     return f"sweep {folder.name}", {**of_runs, folder / NAME: page(folder)}

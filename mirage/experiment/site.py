@@ -29,8 +29,8 @@ def in_short(scheduler: SchedulerKnobs, where: str) -> list[str]:
     site = configuration.site_of(scheduler)
     if site is None:
         return []
-    told = summary([*site.left_out, *too_new(site, _release(scheduler))])
-    lines = [*_renamed(site), *(f"not taken over, {line}" for line in told)]
+    parts = summary([*site.left_out, *too_new(site, _release(scheduler))])
+    lines = [*_renamed(site), *(f"not taken over, {line}" for line in parts)]
     return [f"SLURM_CONF: {line}" for line in [*lines, *([f"all of this in full: {where}"] if lines else [])]]
 
 
@@ -42,9 +42,9 @@ def write(scheduler: SchedulerKnobs, file: Path) -> None:
     left_out = [*site.left_out, *too_new(site, _release(scheduler))]
     lines = []
     for group in GROUPS:
-        found = [item for item in left_out if item.group == group]
-        if found:
-            lines += [f"Not taken over, {group}:", *(f"  {item}" for item in found), ""]
+        items = [item for item in left_out if item.group == group]
+        if items:
+            lines += [f"Not taken over, {group}:", *(f"  {item}" for item in items), ""]
     if site.renamed:
         lines += ["Names of nodes:", *(f"  {old}: {new}" for old, new in site.renamed.items())]
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def _renamed(site: SiteConf) -> list[str]:
     """How nodes got other names, with an example of each way."""
     zeros = [(old, new) for old, new in site.renamed.items() if re.sub(r"0+(\d+)\Z", r"\1", old) == new]
     others = [(old, new) for old, new in site.renamed.items() if (old, new) not in set(zeros)]
-    total = sum(some.count for some in site.nodes)
+    total = sum(node_class.count for node_class in site.nodes)
     lines = []
     for renamed, how in (
         (zeros, "without leading zeros in the last number"),
@@ -89,9 +89,9 @@ def _release(scheduler: SchedulerKnobs) -> str:
     program = shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         return ""
-    said = subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stdout
+    output = subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stdout
     try:
-        release_of(said)
+        release_of(output)
     except WrongUse:
         return ""
-    return said
+    return output

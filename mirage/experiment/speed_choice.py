@@ -117,7 +117,7 @@ def _short_runtime(runtimes: Sequence[float]) -> float:
     lengths = np.asarray(runtimes, np.float64)
     places = np.searchsorted([most for most in RUNTIMES.values() if most is not None], lengths)
     of_classes = [lengths[places == place] for place in range(len(RUNTIMES))]
-    return float(np.median(next((some for some in of_classes if some.size >= FEWEST), lengths)))
+    return float(np.median(next((lengths_of_class for lengths_of_class in of_classes if lengths_of_class.size >= FEWEST), lengths)))
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def bounds(demand: Demand, thresholds: Thresholds, speed: float) -> dict[str, fl
     def of_waits(share: float, scale: float, seconds: float = 0.0) -> float:
         return max(share * scale, coarse, 0.0 if resolved else seconds)
 
-    found = {
+    limits = {
         "mean submit lag": of_waits(thresholds.submit_lag_share, demand.mean_wait),
         "submit lag p99": of_waits(thresholds.submit_lag_share, demand.wait_p99),
         "start latency p50": of_waits(thresholds.start_latency_share, demand.mean_wait, thresholds.start_latency_seconds),
@@ -221,7 +221,7 @@ def bounds(demand: Demand, thresholds: Thresholds, speed: float) -> dict[str, fl
         "run-time stretch p99": thresholds.stretch_tail_share * demand.short_runtime + coarse,
         CYCLE: of_waits(thresholds.backfill_cycle_share, demand.mean_wait, thresholds.backfill_cycle_seconds),
     }
-    return {RESOLVED: demand.resolvable(thresholds), **found} if resolved else found
+    return {RESOLVED: demand.resolvable(thresholds), **limits} if resolved else limits
 
 
 def predicted(demand: Demand, cost: Cost, speed: float) -> dict[str, float]:
@@ -230,9 +230,9 @@ def predicted(demand: Demand, cost: Cost, speed: float) -> dict[str, float]:
     submissions, launches = (queued.filter(col("is_launch") == is_launch)["delay"] for is_launch in (False, True))
 
     def quantile(delay: pl.Series, share: float) -> float:
-        found = delay.quantile(share, "linear")
-        assert found is not None  # there is at least one job
-        return found
+        value = delay.quantile(share, "linear")
+        assert value is not None  # there is at least one job
+        return value
 
     usual = quantile(launches, 0.5)
     mean = submissions.mean()

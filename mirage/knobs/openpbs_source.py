@@ -40,8 +40,8 @@ class OpenPbsSource:
 def read(path: str) -> OpenPbsSource:
     """Read an archive. Raises WrongUse if it is not an archive of OpenPBS's source."""
     archive = source_archive.read(path, PARAMETER, "configure.ac", FORM)
-    found = re.search(r"^AC_INIT\(\[OpenPBS\],\s*\[(\d+\.[\w.-]+)\]", archive.text or "", re.MULTILINE | re.ASCII)
-    if found is None:
+    match = re.search(r"^AC_INIT\(\[OpenPBS\],\s*\[(\d+\.[\w.-]+)\]", archive.text or "", re.MULTILINE | re.ASCII)
+    if match is None:
         name = source_archive.named(PARAMETER, path)
         raise WrongUse(f"{name}: holds no source of OpenPBS (no configure.ac with its AC_INIT); it may be {FORM}")
-    return OpenPbsSource(archive.path, found[1], archive.sha256)
+    return OpenPbsSource(archive.path, match[1], archive.sha256)

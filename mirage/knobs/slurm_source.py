@@ -40,11 +40,11 @@ def read(path: str) -> SlurmSource:
     """Read an archive. Raises WrongUse if it is not an archive of a Slurm release that can be used."""
     archive = source_archive.read(path, PARAMETER, "META", FORM)
     name = source_archive.named(PARAMETER, path)
-    found = re.search(r"^\s*Version:\s*(\S+)", archive.text or "", re.MULTILINE)
-    if found is None:
+    match = re.search(r"^\s*Version:\s*(\S+)", archive.text or "", re.MULTILINE)
+    if match is None:
         raise WrongUse(f"{name}: holds no source of Slurm (no META with its Version); it may be {FORM}")
     try:
-        release_of(found[1])
+        release_of(match[1])
     except WrongUse as error:
         raise WrongUse(f"{name}: {error}") from None
-    return SlurmSource(archive.path, found[1], archive.sha256)
+    return SlurmSource(archive.path, match[1], archive.sha256)

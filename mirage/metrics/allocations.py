@@ -42,8 +42,8 @@ class Resized:
         unknown = _without_instants(resized, suspensions)
         mean = pl.when(~pl.col("id").is_in(unknown.implode())).then(pl.coalesce("mean", pl.col("p").cast(pl.Float64)))
         counts = changes.group_by("id").agg(changes=pl.len())
-        found = resized.join(means, on="id", how="left", maintain_order="left").join(counts, on="id", maintain_order="left")
-        return cls(found.select("id", mean=mean, changes="changes", work=pl.col("p") * pl.col("wanted")), held)
+        table = resized.join(means, on="id", how="left", maintain_order="left").join(counts, on="id", maintain_order="left")
+        return cls(table.select("id", mean=mean, changes="changes", work=pl.col("p") * pl.col("wanted")), held)
 
 
 def effective(jobs: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:

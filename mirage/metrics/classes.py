@@ -84,13 +84,13 @@ def members(processors: npt.NDArray[np.int64], runtimes: npt.NDArray[np.float64]
     widest = max((row["size_max"] for row in rows if row["size"] != ALL), default=1)
     edges, longest = list(sizes(widest).values()), [most for most in RUNTIMES.values() if most is not None]
     size, runtime = np.searchsorted(edges, processors, side="left"), np.searchsorted(longest, runtimes, side="left")
-    found = np.ones((len(processors), len(rows)), np.bool_)
+    is_member = np.ones((len(processors), len(rows)), np.bool_)
     for place, row in enumerate(rows):
         if row["size"] != ALL:
-            found[:, place] &= size == edges.index(row["size_max"])
+            is_member[:, place] &= size == edges.index(row["size_max"])
         if row["runtime"] != ALL:
-            found[:, place] &= runtime == list(RUNTIMES).index(row["runtime"])
-    return found
+            is_member[:, place] &= runtime == list(RUNTIMES).index(row["runtime"])
+    return is_member
 
 
 def _figures(jobs: pl.DataFrame, widest: list[int], settings: Settings) -> pl.DataFrame:

@@ -51,9 +51,9 @@ def frame_from_swf(trace: pl.DataFrame) -> pl.DataFrame:
     that ended in a state of `states.ENDED_WAITING` never started; its end is when it did. `numbered` makes numbers that differ.
     """
     col, when = pl.col, pl.when
-    there = set(trace.columns)
+    present = set(trace.columns)
     state = col("status").replace_strict(_SWF_STATES, default=None, return_dtype=pl.String)
-    state = pl.coalesce("state", state) if "state" in there else state
+    state = pl.coalesce("state", state) if "state" in present else state
     unused = (state.is_in(states.ENDED_WAITING) & (col("run_time") <= 0)).fill_null(False)
     waited = when(col("wait") != -1).then(col("submit") + col("wait"))
     suspended = col("suspended") if "suspended" in trace.columns else pl.lit(None, pl.Float64)
@@ -63,8 +63,8 @@ def frame_from_swf(trace: pl.DataFrame) -> pl.DataFrame:
         "start": when(~unused).then(waited),
         "end": when(unused).then(waited).when(col("run_time") >= 0).then(waited + col("run_time") + suspended.fill_null(0)),
         "suspended": suspended,
-        **({"eligible": col("eligible")} if "eligible" in there else {}),
-        **({"nodes": when(col("nodes") > 0).then("nodes")} if "nodes" in there else {}),
+        **({"eligible": col("eligible")} if "eligible" in present else {}),
+        **({"nodes": when(col("nodes") > 0).then("nodes")} if "nodes" in present else {}),
         "processors": when(col("allocated_processors") > 0)
         .then("allocated_processors")
         .when(col("requested_processors") > 0)
@@ -91,8 +91,8 @@ def executions_from_log(trace: pl.DataFrame) -> pl.DataFrame | None:
     if "earlier" not in trace.columns:
         return None
     rows = trace.select(job="job_number", lost="earlier").explode("lost").drop_nulls()
-    found = rows.select("job", start=pl.col("lost").struct.field("start"), end=pl.col("lost").struct.field("end"))
-    return found.sort("start", "job") if found.height else None
+    executions = rows.select("job", start=pl.col("lost").struct.field("start"), end=pl.col("lost").struct.field("end"))
+    return executions.sort("start", "job") if executions.height else None
 
 
 def allocations_from_log(trace: pl.DataFrame) -> pl.DataFrame | None:
@@ -102,8 +102,8 @@ def allocations_from_log(trace: pl.DataFrame) -> pl.DataFrame | None:
     rows = trace.select(job="job_number", change="resized").explode("change").drop_nulls()
     fields = {"from": "start", "nodes": "nodes", "processors": "allocated"}
     values = (pl.col("change").struct.field(old).cast(ALLOCATIONS_SCHEMA[new]).alias(new) for new, old in fields.items())
-    found = rows.select("job", *values).drop_nulls(["from", "processors"])
-    return found.sort("from", "job") if found.height else None
+    allocations = rows.select("job", *values).drop_nulls(["from", "processors"])
+    return allocations.sort("from", "job") if allocations.height else None
 
 
 def frame_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:

@@ -204,8 +204,8 @@ def _unstarted(jobs: pl.DataFrame, verdict: pl.Series, codes: list[int]) -> pl.D
     """
     col = pl.col
     waiting = col("state").is_in(states.WAITING)
-    found = jobs.lazy().filter(verdict.is_in(codes), col("state").is_in([*states.WAITING, *states.ENDED_WAITING])).collect()
-    if found.is_empty():
+    unstarted = jobs.lazy().filter(verdict.is_in(codes), col("state").is_in([*states.WAITING, *states.ENDED_WAITING])).collect()
+    if unstarted.is_empty():
         kinds = {"id": pl.Int64, **dict.fromkeys("aqf", pl.Float64), **dict.fromkeys("pc", pl.Int64), "preset": pl.Boolean}
         return pl.DataFrame(schema=kinds)
     # Where the schedule records when jobs became eligible, one without such an instant never was.
@@ -213,7 +213,7 @@ def _unstarted(jobs: pl.DataFrame, verdict: pl.Series, codes: list[int]) -> pl.D
     if jobs["eligible"].count():
         eligible = pl.when(col("eligible").is_not_null()).then(eligible)
     last = jobs.select(pl.max_horizontal(pl.col("submit", "start", "end").max())).item()
-    return found.select(
+    return unstarted.select(
         "id",
         "nodes",
         "processors",

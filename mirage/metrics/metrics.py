@@ -173,13 +173,13 @@ def _steady(schedule: MeasuredSchedule) -> dict[str, Any]:
     part = schedule.population.steady()
     window, jobs = part.window, part.inside.height
     assert window is not None
-    found: dict[str, Any] = {"window": [window.begin, window.end], "jobs": jobs}
+    member: dict[str, Any] = {"window": [window.begin, window.end], "jobs": jobs}
     if jobs < FEWEST_STEADY:
-        return {**found, "metrics": None, "reason": f"fewer than {FEWEST_STEADY} jobs were submitted in it"}
+        return {**member, "metrics": None, "reason": f"fewer than {FEWEST_STEADY} jobs were submitted in it"}
     main = {name: metric for name, metric in METRICS.items() if metric.is_main}
     values: Values = over_jobs(part.inside, {name: metric.formula for name, metric in main.items()}, schedule.settings)[0]
     values |= _of_schedule(schedule.within(part), main)
-    return {**found, "metrics": {name: None if isinstance(values[name], str) else values[name] for name in main}, "reason": ""}
+    return {**member, "metrics": {name: None if isinstance(values[name], str) else values[name] for name in main}, "reason": ""}
 
 
 def _of_schedule(schedule: MeasuredSchedule, metrics: Mapping[str, Metric]) -> dict[str, Value]:
@@ -223,9 +223,9 @@ def _check_settings(processors: int, nodes: int | None, tau: float, w2_reading: 
 
 def _counts(jobs: pl.DataFrame) -> dict[str, int]:
     """Jobs by how they ended; `other`: none of these (not ended, or not recorded). Parts of jobs are not counted."""
-    found = dict(jobs["state"].value_counts().iter_rows())
-    submitted = jobs.height - found.get(PARTIAL, 0)
-    counts = {name: sum(found.get(state, 0) for state in of_these) for name, of_these in _COUNTED.items()}
+    by_state = dict(jobs["state"].value_counts().iter_rows())
+    submitted = jobs.height - by_state.get(PARTIAL, 0)
+    counts = {name: sum(by_state.get(state, 0) for state in of_these) for name, of_these in _COUNTED.items()}
     return {"submitted": submitted, **counts, "other": submitted - sum(counts.values())}
 
 

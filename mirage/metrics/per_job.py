@@ -27,7 +27,9 @@ def over_jobs(jobs: pl.DataFrame, formulas: Mapping[str, Formula], settings: Set
     jobs: columns of `Population.inside`, one row at least
     formulas: by the name of the metric
     """
-    counts = jobs.lazy().select(**{some.name: pl.len() if some.condition is None else some.condition.sum() for some in SUBSETS})
+    counts = jobs.lazy().select(
+        **{subset.name: pl.len() if subset.condition is None else subset.condition.sum() for subset in SUBSETS}
+    )
     number = counts.collect().row(0, named=True)
     values = _order_statistics(jobs, formulas, settings)
     sums = {name: formula for name, formula in formulas.items() if isinstance(formula, (Mean, RatioOfSums)) and name not in values}
@@ -41,7 +43,7 @@ def over_jobs(jobs: pl.DataFrame, formulas: Mapping[str, Formula], settings: Set
             values[name] = formula.jobs.reason
     if jobs["m"].has_nulls():
         values |= {name: NO_INSTANTS for name, formula in sums.items() if "m" in formula.value(settings).meta.root_names()}
-    return values, {some.excluded: jobs.height - number[some.name] for some in SUBSETS if some.excluded}
+    return values, {subset.excluded: jobs.height - number[subset.name] for subset in SUBSETS if subset.excluded}
 
 
 def _order_statistics(jobs: pl.DataFrame, formulas: Mapping[str, Formula], settings: Settings) -> Values:
@@ -49,10 +51,10 @@ def _order_statistics(jobs: pl.DataFrame, formulas: Mapping[str, Formula], setti
     values: Values = {}
     statistics_of = {name: formula for name, formula in formulas.items() if isinstance(formula, (Quantile, Maximum))}
     for statistics in by_quantity(statistics_of):
-        some = next(iter(statistics.values()))
-        ascending = jobs.select(some.jobs.only(expression(some.quantity, settings))).to_series().drop_nulls().sort()
+        statistic = next(iter(statistics.values()))
+        ascending = jobs.select(statistic.jobs.only(expression(statistic.quantity, settings))).to_series().drop_nulls().sort()
         values |= {name: formula.of(ascending) for name, formula in statistics.items()}
         for name, formula in formulas.items():
-            if isinstance(formula, Mean) and formula.quantity is some.quantity and formula.jobs is some.jobs:
+            if isinstance(formula, Mean) and formula.quantity is statistic.quantity and formula.jobs is statistic.jobs:
                 values[name] = ascending.mean()
     return values

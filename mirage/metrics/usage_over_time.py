@@ -34,9 +34,9 @@ class MeasuredSchedule:
     def within(self, part: Population) -> MeasuredSchedule:
         """The same schedule in another window with other jobs, by the same course."""
         assert part.window is not None
-        found = replace(self, population=part, window=part.window)
-        found.__dict__["course"] = self.course
-        return found
+        schedule = replace(self, population=part, window=part.window)
+        schedule.__dict__["course"] = self.course
+        return schedule
 
     @cached_property
     def course(self) -> pl.DataFrame | str:

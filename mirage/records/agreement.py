@@ -50,8 +50,8 @@ def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
     if selected.drop_nulls(["submit", "start"]).is_empty():
         raise WrongUse("the log does not record how long these jobs waited", parameter="trace")
     begin, end = selected.select(pl.col("submit").min(), end=pl.max_horizontal(pl.col("end").max(), pl.col("submit").max())).row(0)
-    there = pl.col("selected") | ((pl.col("submit") <= end) & (pl.coalesce("end", "submit") >= begin))
-    return marked.filter(there).select(pl.col(name).cast(kind) for name, kind in RECORDED_SCHEMA.items())
+    is_present = pl.col("selected") | ((pl.col("submit") <= end) & (pl.coalesce("end", "submit") >= begin))
+    return marked.filter(is_present).select(pl.col(name).cast(kind) for name, kind in RECORDED_SCHEMA.items())
 
 
 def schedule_of(recorded: pl.DataFrame) -> pl.DataFrame:

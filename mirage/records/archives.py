@@ -68,10 +68,10 @@ def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _complaints(archive: Path, content: bytes) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = parse(content, OBJECT)
+        complaints: dict[str, Any] = parse(content, OBJECT)
     except NotStrict as error:
         raise WrongUse(f"{archive}: its {COMPLAINTS_FILE} {error}") from error
-    return found
+    return complaints
 
 
 def _merge(complaints: dict[str, Any], more: dict[str, Any]) -> None:

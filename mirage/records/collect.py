@@ -339,12 +339,12 @@ def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
 
 def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
     """Adds state, recorded, restarts, shared (both records are of one execution), v_eligible, v_start, v_end, v_suspended."""
-    found = pl.any_horizontal(col("s_state", "c_state", "r_start").is_not_null())
+    is_recorded = pl.any_horizontal(col("s_state", "c_state", "r_start").is_not_null())
     by_sigsleep = pl.when("completed").then(pl.lit("COMPLETED")).when("cancel_wanted").then(pl.lit("CANCELLED"))
     # A requeued job that was killed before sigsleep could write again has a record of an earlier execution only.
     of_last_execution = col("s_state").is_null() | (col("s_ran") & (col("r_end") >= col("s_start")))
     frame = joined.with_columns(
-        state=pl.when(found)
+        state=pl.when(is_recorded)
         .then(pl.coalesce("s_state", "c_state", by_sigsleep.otherwise(pl.lit("FAILED"))))
         .otherwise(pl.lit("LOST")),
         recorded=(col("r_start").is_not_null() & of_last_execution).fill_null(False),
@@ -441,12 +441,14 @@ def _executions(runs: pl.DataFrame, records: pl.DataFrame, joined: pl.DataFrame,
     same = (col("r_end") >= begun) & (col("r_start") <= col("s_end") + NS)
     both = lost.join(records.select(*_JOB, "r_start", "r_end"), on=_JOB, maintain_order="left").filter(same)
     known = both.unique("number", keep="first").select("number", "r_start", "r_end")
-    start, end = (pl.coalesce(f"r_{name}", told).alias(f"r_{name}") for name, told in (("start", begun), ("end", ended)))
-    found = lost.join(known, on="number", how="left", maintain_order="left").with_columns(start, end)
+    start, end = (
+        pl.coalesce(f"r_{name}", printed_instant).alias(f"r_{name}") for name, printed_instant in (("start", begun), ("end", ended))
+    )
+    table = lost.join(known, on="number", how="left", maintain_order="left").with_columns(start, end)
     printed = pl.when(col("s_start").is_null()).then("r_start").otherwise(in_second("r_start", "s_start"))
-    found = found.with_columns(v_start=_not_before_submission(printed))
-    found = found.with_columns(v_end=pl.max_horizontal("v_start", in_second("r_end", "s_end"))).sort("v_start", "id")
-    return found.select(col("id").alias("job"), *(time.trace(col(f"v_{name}")).alias(name) for name in ("start", "end")))
+    table = table.with_columns(v_start=_not_before_submission(printed))
+    table = table.with_columns(v_end=pl.max_horizontal("v_start", in_second("r_end", "s_end"))).sort("v_start", "id")
+    return table.select(col("id").alias("job"), *(time.trace(col(f"v_{name}")).alias(name) for name in ("start", "end")))
 
 
 def _with_launches(joined: pl.DataFrame, cost: LaunchCost, clock: Clock) -> pl.DataFrame:

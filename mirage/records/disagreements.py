@@ -111,5 +111,5 @@ def strays(submitted: pl.DataFrame, lines: pl.DataFrame, aftermath: pl.DataFrame
     ours = col("id").is_in(submitted["id"].implode())
     twice, foreign = pl.lit("ran under another job number too"), pl.lit("no job of this run")
     again = aftermath.filter(col("s_ran") & (col("s_state") != RESIZING)).select("id", kind=pl.lit("ran again after its end"))
-    found = others.select("id", kind=pl.when(ours).then(twice).otherwise(foreign))
-    return pl.concat([found, again]).with_columns(seconds=pl.lit(None, pl.Float64))
+    table = others.select("id", kind=pl.when(ours).then(twice).otherwise(foreign))
+    return pl.concat([table, again]).with_columns(seconds=pl.lit(None, pl.Float64))

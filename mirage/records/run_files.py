@@ -75,15 +75,15 @@ def to_swf(collected: Collected) -> pl.DataFrame:
 def _about_presets(collected: Collected) -> str:
     """A line of the header about presets, whose waits are not those of the log, if there are any."""
     count = collected.jobs["preset"].count()
-    told = f"\nThe first {count} jobs are preset: they ran or waited before the selection began, at their submission."
-    return told if count else ""
+    line = f"\nThe first {count} jobs are preset: they ran or waited before the selection began, at their submission."
+    return line if count else ""
 
 
 def _about_executions(collected: Collected) -> str:
     """A line of the header about lost executions, if there are any. SWF's partial executions are parts of a job that goes on."""
     count = collected.executions.height
-    told = f"\n{count} executions of jobs that were requeued are left out: their work was lost ({EXECUTIONS_FILE} has them)."
-    return told if count else ""
+    line = f"\n{count} executions of jobs that were requeued are left out: their work was lost ({EXECUTIONS_FILE} has them)."
+    return line if count else ""
 
 
 def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:

@@ -167,8 +167,8 @@ class RunFolder:
 
     def machine(self, processors: int, nodes: int) -> Layout:
         """The machine of the run; equal nodes if it has no configuration that describes `nodes` nodes."""
-        found = self.layout
-        return found if found and len(found.nodes) == nodes else Layout.of_equal(processors, nodes)
+        layout = self.layout
+        return layout if layout and len(layout.nodes) == nodes else Layout.of_equal(processors, nodes)
 
     # ---- the records of the jobs ----
 

@@ -224,8 +224,8 @@ def foreign_jobs(
     ended = log.filter("is_of_run").with_columns(known=pl.coalesce("s_submit", "s_start", "s_end") - ahead)
     rows = [(job["job_id"], job["name"], job["user"], job["submit"]) for job in waiting]
     queued = pl.DataFrame(rows, schema={**_FOREIGN, "known": pl.Int64}, orient="row").with_columns(col("known") * NS)
-    found = pl.concat([ended.select(*_FOREIGN, "known"), queued])
-    foreign = found.filter(~col("name").is_in(list(own)) & (col("known").fill_null(until) <= until))
+    table = pl.concat([ended.select(*_FOREIGN, "known"), queued])
+    foreign = table.filter(~col("name").is_in(list(own)) & (col("known").fill_null(until) <= until))
     return foreign.select(list(_FOREIGN)).unique("slurm_id", keep="first", maintain_order=True)
 
 
@@ -356,8 +356,8 @@ def read_sigsleep(folder: Path) -> SigsleepRecords:
     records: list[sigsleep_log.Record] = []
     damage: list[str] = []
     for path in sorted(folder.glob(SIGSLEEP_FILES)):
-        found, parts = sigsleep_log.read_log(path)
-        records += found
+        of_file, parts = sigsleep_log.read_log(path)
+        records += of_file
         damage += [f"{path.name} at byte {part.offset}: {part.reason}" for part in parts]
     rows = [
         (

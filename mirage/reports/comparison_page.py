@@ -44,11 +44,11 @@ def by_label(content: Content, runs: Mapping[str, Run]) -> dict[str, list[Run]]:
 
 def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
     groups = by_label(content, runs)
-    told = ", ".join(f"{label} ({counted(len(some), 'run')})" for label, some in groups.items())
+    listed = ", ".join(f"{label} ({counted(len(members), 'run')})" for label, members in groups.items())
     first = next(iter(runs.values()))
     left_out = content["jobs"]["left_out"]
     yield (
-        f"{told}: the same {counted(content['jobs']['compared'], 'job')} on an emulated machine of "
+        f"{listed}: the same {counted(content['jobs']['compared'], 'job')} on an emulated machine of "
         f"{counted(first.nodes, 'node')} with "
         f"{counted(first.processors, 'processor')}"
         + (f" ({number(left_out)} others could not be measured in all runs)." if left_out else ".")
@@ -60,14 +60,14 @@ def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
 
 def _verdict(content: Content, runs: Mapping[str, Run]) -> Verdict:
     invalid, inconclusive = content["validity"]["invalid"], content["validity"].get("inconclusive", {})
-    told = [
-        f"{len(some)} of {len(runs)} runs are {words}"
-        for some, words in ((invalid, "not valid"), (inconclusive, "inconclusive"))
-        if some
+    lines = [
+        f"{len(reasons)} of {len(runs)} runs are {words}"
+        for reasons, words in ((invalid, "not valid"), (inconclusive, "inconclusive"))
+        if reasons
     ]
-    if not told:
+    if not lines:
         return Verdict(True, f"All {len(runs)} runs are valid.")
-    answer = f"{', '.join(told)}: differences may be caused by the emulation."
+    answer = f"{', '.join(lines)}: differences may be caused by the emulation."
     return Verdict(False, answer, [f"{run}: {'; '.join(why)}" for run, why in {**invalid, **inconclusive}.items()])
 
 
@@ -120,8 +120,8 @@ def _findings(content: Content, base: str, other: str, names: Sequence[str]) -> 
     """A table of these metrics, and sentences about those that differ or are equivalent for these jobs."""
     pairs = [(METRICS[name].in_sentences, pair_of(content["metrics"][name], base, other)) for name in names]
     parts = [Part("", table=_differences(content, base, other, names), is_wide=True)]
-    if told := [pair["words"] for _, pair in pairs if pair[THESE_JOBS]["verdict"] in DIFFERENT]:
-        parts.append(Part(f"Differences of {other} against {base} that are significant:", points=told))
+    if sentences := [pair["words"] for _, pair in pairs if pair[THESE_JOBS]["verdict"] in DIFFERENT]:
+        parts.append(Part(f"Differences of {other} against {base} that are significant:", points=sentences))
     else:
         parts.append(Part(f"No difference of {other} against {base} is significant here."))
     if equal := [f"{noun}: {pair['words']}" for noun, pair in pairs if pair[THESE_JOBS]["verdict"] == "equivalent"]:
@@ -138,18 +138,18 @@ def _differences(content: Content, base: str, other: str, names: Iterable[str]) 
         difference, unit = (pair["difference"], metric["unit"]) if pair["percent"] is None else (pair["percent"], "%")
         answers = [cell for question in QUESTIONS for cell in _answer(pair, question, unit, metric["better"])]
         rows.append((metric["noun"], *means, "-" if difference is None else f"{signed(difference)} {unit}".strip(), *answers))
-    headings = ("metric", base, other, "difference", *(head for who in QUESTIONS.values() for head in (who, "p", "verdict")))
+    headings = ("metric", base, other, "difference", *(head for jobs in QUESTIONS.values() for head in (jobs, "p", "verdict")))
     return Table(f"{other} against {base}: means over the runs, 95 % intervals", headings, rows, prose=(6, 9))
 
 
 def _answer(pair: Mapping[str, Any], question: str, unit: str, better: str) -> list[str]:
     """Interval (in per cent, or in the metric's unit where the baseline is 0), corrected p value and verdict."""
-    found = pair[question]
-    between = found["interval" if pair["percent"] is None else "percent_interval"]
+    finding = pair[question]
+    between = finding["interval" if pair["percent"] is None else "percent_interval"]
     return [
         "-" if between is None else f"{signed(between[0])} to {signed(between[1])} {unit}".strip(),
-        "-" if found["p_corrected"] is None else p_text(found["p_corrected"]),
-        judged(found["verdict"], better),
+        "-" if finding["p_corrected"] is None else p_text(finding["p_corrected"]),
+        judged(finding["verdict"], better),
     ]
 
 
@@ -177,7 +177,7 @@ def _method(content: Content) -> str:
 
 
 def _counts(compared: Mapping[str, int]) -> str:
-    return ", ".join(f"{number(compared[question])} for {who}" for question, who in QUESTIONS.items())
+    return ", ".join(f"{number(compared[question])} for {jobs}" for question, jobs in QUESTIONS.items())
 
 
 # ---- other sections ----
@@ -190,7 +190,7 @@ def _pooled(some: Sequence[Run]) -> pl.DataFrame:
 
 def _distributions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
     settings = next(iter(groups.values()))[0].metrics["settings"]
-    inside = {label: _pooled(some) for label, some in groups.items()}
+    inside = {label: _pooled(runs_of_label) for label, runs_of_label in groups.items()}
     drawn = [
         distributions.waits({label: waits_of(jobs) for label, jobs in inside.items()}),
         distributions.slowdowns({label: slowdowns_of(jobs, settings) for label, jobs in inside.items()}, float(settings["tau"])),
@@ -203,8 +203,8 @@ def _classes(content: Content) -> Iterable[Part]:
     rows = {(row["size"], row["runtime"]): row for row in content["classes"]}
     base = content["baseline"]
     for other in others(content):
-        found = {key: {"pair": pair_of(row["metrics"]["wait_mean"], base, other)} for key, row in rows.items()}
-        table = class_table(f"Mean wait of {other} against {base}", found, "pair", _class_words, lambda pair, _: _sure(pair))
+        pairs = {key: {"pair": pair_of(row["metrics"]["wait_mean"], base, other)} for key, row in rows.items()}
+        table = class_table(f"Mean wait of {other} against {base}", pairs, "pair", _class_words, lambda pair, _: _sure(pair))
         yield Part("", table=table, is_wide=True)
     words = (
         "For these jobs: shaded cells with shorter or longer are significant differences. Differences with = are within the margin "
@@ -230,15 +230,18 @@ def _class_words(pair: Mapping[str, Any]) -> str:
 def _busy_nodes(content: Content, groups: Mapping[str, Sequence[Run]]) -> Section:
     """Distributions of busy nodes with their differences, and the shares of jobs that started immediately."""
     known = {
-        label: [one.metrics["distribution"] for one in some if one.metrics.get("distribution")] for label, some in groups.items()
+        label: [one.metrics["distribution"] for one in members if one.metrics.get("distribution")]
+        for label, members in groups.items()
     }
     parts = []
     if all(known.values()):
         nodes = next(iter(groups.values()))[0].nodes
         parts += [Part(picture.description, picture) for picture in pictures.busy_nodes(known, nodes, content["baseline"])]
     below = float(content["settings"]["immediate_below"])
-    found = content["metrics"]["immediate_fraction"]["configurations"]
-    rows = [(label, percent(one["mean"]), ", ".join(percent(value) for value in one["replicas"])) for label, one in found.items()]
+    immediate = content["metrics"]["immediate_fraction"]["configurations"]
+    rows = [
+        (label, percent(one["mean"]), ", ".join(percent(value) for value in one["replicas"])) for label, one in immediate.items()
+    ]
     in_log = next(iter(groups.values()))[0].log_immediate(below)
     if in_log is not None:
         rows.append((f"{LOG}, the same jobs", percent(in_log), "-"))
@@ -254,7 +257,9 @@ def _mean(some: Sequence[Run], name: str) -> float | None:
 
 def _over_time(groups: Mapping[str, Sequence[Run]]) -> Section:
     """Processors in use and requested over time, for the first run of each configuration."""
-    first = {label: some[0] for label, some in groups.items() if some[0].window is not None and some[0].window.length > 0}
+    first = {
+        label: members[0] for label, members in groups.items() if members[0].window is not None and members[0].window.length > 0
+    }
     if not first:
         return Section(
             "Over time", lacks=["No job has a recorded submission, start and end, so that nothing can be drawn over time."]
@@ -285,15 +290,15 @@ def _means(series: Sequence[Steps]) -> str:
 def _suspensions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
     """Numbers and durations of suspensions by configuration, and the agreement of sigsleep's and Slurm's records."""
     names = ("suspended_fraction", "suspensions_mean", "suspended_mean")
-    rows = [(label, *(figure(name, _mean(some, name)) for name in names)) for label, some in groups.items()]
+    rows = [(label, *(figure(name, _mean(members, name)) for name in names)) for label, members in groups.items()]
     headings = ("configuration", "jobs suspended", "suspensions of a job, mean", "time suspended, mean of all jobs")
-    told = {label: suspended_words([run.metrics["validity"] for run in some]) for label, some in groups.items()}
+    sentences = {label: suspended_words([run.metrics["validity"] for run in members]) for label, members in groups.items()}
     parts = [Part("", table=Table("Suspensions", headings, rows), is_wide=True)]
-    if any(told.values()):
+    if any(sentences.values()):
         parts.append(
-            Part("Over all runs of a configuration:", points=[f"{label}: {words}" for label, words in told.items() if words])
+            Part("Over all runs of a configuration:", points=[f"{label}: {words}" for label, words in sentences.items() if words])
         )
-    counts = {label: _times_suspended(some) for label, some in groups.items()}
+    counts = {label: _times_suspended(members) for label, members in groups.items()}
     if any(sum(times[1:]) for times in counts.values()):
         often = ["never", *(f"{times} x" for times in range(1, _OFTEN)), f"{_OFTEN} x or more"]
         lines = [(label, *map(number, times)) for label, times in counts.items()]
@@ -307,19 +312,19 @@ def _suspensions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
 
 def _times_suspended(some: Sequence[Run]) -> list[int]:
     """Number of measured jobs of these runs that were suspended 0, 1, 2, ... times; the last class is `_OFTEN` or more."""
-    found = [0] * (_OFTEN + 1)
+    counts = [0] * (_OFTEN + 1)
     for run in some:
         jobs = run.population.inside.select("id")
         if (known := run.schedule.suspensions) is not None:
             times = jobs.join(known.group_by("job").agg(times=pl.len()), left_on="id", right_on="job", how="left")["times"]
             for often, count in times.fill_null(0).clip(0, _OFTEN).value_counts().iter_rows():
-                found[often] += count
-    return found
+                counts[often] += count
+    return counts
 
 
 def _real_machine(groups: Mapping[str, Sequence[Run]]) -> Section:
     """Comparison of the first run of each configuration with the log."""
-    first = {label: some[0] for label, some in groups.items()}
+    first = {label: members[0] for label, members in groups.items()}
     unknown = next((run.recorded for run in first.values() if isinstance(run.recorded, str)), None)
     if unknown is not None:
         return Section("Comparison with the log", lacks=[unknown])

@@ -65,20 +65,20 @@ def summary(run: Run) -> list[str]:
     version = (run.experiment.get(run.folder.manager_name) or {}).get("version", "")
     shrink = float(knobs.get("SHRINK", "100"))
     shrunk = "" if shrink == 100 else f", all times of the log shrunk to {number(shrink)} %"
-    told = [
+    sentences = [
         f"{source_text} on an emulated machine of {machine}, scheduled by {run.folder.manager.names.manager} {version} "
         f"with the configuration {knobs.get('CONFIG', '?')}, {_clock_words(run)}{shrunk}."
     ]
     if values.get("wait_mean") is not None:
-        told.append(
+        sentences.append(
             f"Jobs waited {figure('wait_mean', values['wait_mean'])} on average, half of them up to "
             f"{figure('wait_median', values['wait_median'])}; the mean bounded slowdown is "
             f"{figure('bounded_slowdown_mean', values['bounded_slowdown_mean'])}, and "
             f"the utilisation is {percent(values['utilisation'])}."
         )
     ends = [f"{number(jobs[state])} {state}" for state in ("failed", "cancelled", "timeout", "lost", "other") if jobs.get(state)]
-    told.append(f"{number(jobs['completed'])} jobs completed{', ' + ', '.join(ends) if ends else ''}.")
-    return told
+    sentences.append(f"{number(jobs['completed'])} jobs completed{', ' + ', '.join(ends) if ends else ''}.")
+    return sentences
 
 
 def _clock_words(run: Run) -> str:
@@ -86,15 +86,15 @@ def _clock_words(run: Run) -> str:
     speed = (run.experiment.get("clock") or {}).get("speed", 1)
     if speed != EVENT:
         return "in real time" if speed == 1 else f"{number(speed)} times faster than real time"
-    told, clock = "on a clock that waits while the cluster computes", run.metrics["validity"].get("event_clock") or {}
+    how, clock = "on a clock that waits while the cluster computes", run.metrics["validity"].get("event_clock") or {}
     passed, took = clock.get("virtual_seconds"), clock.get("real_seconds")
-    return told if passed is None or took is None else f"{told} ({duration(passed)} in {duration(took)} of real time)"
+    return how if passed is None or took is None else f"{how} ({duration(passed)} in {duration(took)} of real time)"
 
 
 def verdict(run: Run) -> Verdict:
     """The verdict on the run, with the reasons unless it is valid."""
     validity = run.metrics["validity"]
-    return Verdict((found := verdict_of(validity)) == VALID, _ANSWERS[found], validity["reasons"])
+    return Verdict((word := verdict_of(validity)) == VALID, _ANSWERS[word], validity["reasons"])
 
 
 def _sections(run: Run) -> Iterable[Section]:
@@ -287,18 +287,18 @@ def _all_metrics(run: Run) -> Table:
 
 
 def _left_out(run: Run) -> str:
-    told = [f"{counted(amount, 'job')} ({reason})" for reason, amount in (run.metrics.get("excluded") or {}).items()]
-    return f"Left out: {', '.join(told)}." if told else "No job is left out."
+    listed = [f"{counted(amount, 'job')} ({reason})" for reason, amount in (run.metrics.get("excluded") or {}).items()]
+    return f"Left out: {', '.join(listed)}." if listed else "No job is left out."
 
 
 def _not_played(run: Run) -> Iterable[Part]:
     """Requests of the jobs that were not emulated; nothing in a run of an earlier release."""
-    if (found := run.metrics.get("not_played")) is None:
+    if (counts := run.metrics.get("not_played")) is None:
         return
-    if not found:
+    if not counts:
         yield Part("All requests of the jobs that the log records were emulated.")
         return
-    rows = [(not_played.WORDS.get(kind, kind), number(count["jobs"]), percent(count["share"])) for kind, count in found.items()]
+    rows = [(not_played.WORDS.get(kind, kind), number(count["jobs"]), percent(count["share"])) for kind, count in counts.items()]
     yield Part(
         "Requests of the log's jobs that were not emulated:",
         table=Table("Requests that are not emulated", ("request", "jobs", "share of the processor time"), rows),

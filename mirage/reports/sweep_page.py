@@ -31,13 +31,13 @@ def page(folder: Path) -> str:
     """The page as HTML, from sweep.csv, experiment.json and status.json in the sweep's folder."""
     lines = lines_of(folder)
     named = {words: [line["run"] for line in lines if _words(line["ending"]) == words] for words in WORDS.values()}
-    told = [
+    sentences = [
         f"{len(runs)} of {len(lines)} runs are {words}: {', '.join(runs)}."
         for words, runs in named.items()
         if runs and words != WORDS[VALID]
     ]
-    answer = " ".join([*told, "Their points are hollow or grey."]) if told else f"All {len(lines)} runs are valid."
-    return report(f"Sweep {folder.name}", [_summary(lines)], Verdict(not told, answer), _sections(folder, lines))
+    answer = " ".join([*sentences, "Their points are hollow or grey."]) if sentences else f"All {len(lines)} runs are valid."
+    return report(f"Sweep {folder.name}", [_summary(lines)], Verdict(not sentences, answer), _sections(folder, lines))
 
 
 def _words(ending: str) -> str:

@@ -142,18 +142,18 @@ def _common_sizes(workload: Characterisation) -> Part | None:
     if not total:
         return None
     rows: list[tuple[str, ...]] = []
-    seen = 0
+    listed_jobs = 0
     for size, jobs, _ in workload.sizes.sort("jobs", "size", descending=[True, False]).iter_rows():
-        if seen >= _NEARLY_ALL * total or len(rows) == _MOST_ROWS:
+        if listed_jobs >= _NEARLY_ALL * total or len(rows) == _MOST_ROWS:
             break
         rows.append((number(size), number(jobs), _share(jobs, total)))
-        seen += jobs
-    if seen < total:
+        listed_jobs += jobs
+    if listed_jobs < total:
         rows.append(
             (
                 f"{counted(workload.sizes.height - len(rows), 'other size')}",
-                number(total - seen),
-                _share(total - seen, total),
+                number(total - listed_jobs),
+                _share(total - listed_jobs, total),
             )
         )
     table = Table("Most common sizes", ("processors", "jobs", "share of the jobs"), rows)

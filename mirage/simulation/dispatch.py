@@ -98,8 +98,8 @@ class Dispatch:
 def dispatch(recorded: Recorded, policies: Sequence[str]) -> Dispatch:
     """The lateness of each start, under the one of `policies` (simulation.POLICIES) that would have started most of the jobs when
     they did start; of equal ones the first."""
-    found = [_dispatch(recorded, policy) for policy in policies]
-    return max(found, key=lambda one: int(np.count_nonzero(~np.isnan(one.late))))
+    results = [_dispatch(recorded, policy) for policy in policies]
+    return max(results, key=lambda one: int(np.count_nonzero(~np.isnan(one.late))))
 
 
 def _dispatch(recorded: Recorded, policy: str) -> Dispatch:
@@ -115,9 +115,9 @@ def _dispatch(recorded: Recorded, policy: str) -> Dispatch:
     by_time = np.argsort(instants, kind="stable")
     width = np.ascontiguousarray(recorded.processors[order], np.int64)
     machine, number = recorded.machine, POLICIES.index(policy)
-    found = _since(arrived, start, until, limit, leave, width, machine, number, instants[by_time], amounts[by_time])
+    instants_since = _since(arrived, start, until, limit, leave, width, machine, number, instants[by_time], amounts[by_time])
     since, as_first = np.empty((2, len(order)))
-    since[order], as_first[order] = found
+    since[order], as_first[order] = instants_since
     late, late_as_first = (np.maximum(recorded.start - one, 0.0) for one in (since, as_first))
     unlocks = np.sort(np.concatenate([recorded.end, np.where(np.isfinite(recorded.leave), recorded.leave, np.nan), instants]))
     unlocks = np.concatenate([[-np.inf], unlocks[~np.isnan(unlocks)]])
@@ -147,7 +147,7 @@ def _since(
     since, as_first = np.full(jobs, np.nan), np.full(jobs, np.nan)
     # Of each waiting job the last event at which it could start, the first of the unbroken row of these, the first of them at which
     # no earlier job had to wait.
-    seen, first_seen, first_alone = np.full(jobs, -2), np.full(jobs, np.nan), np.full(jobs, np.inf)
+    last_event, first_seen, first_alone = np.full(jobs, -2), np.full(jobs, np.nan), np.full(jobs, np.inf)
     events = np.unique(np.concatenate((arrival, start, end, leave, instants)))
     events = events[np.isfinite(events)]
     by_start, by_end = np.argsort(start), np.argsort(end)  # NaN comes last
@@ -196,9 +196,9 @@ def _since(
                 left -= width[job]
                 if now + limit[job] > shadow:
                     beyond -= width[job]
-                if seen[job] != number - 1:
+                if last_event[job] != number - 1:
                     first_seen[job], first_alone[job] = now, np.inf
-                seen[job] = number
+                last_event[job] = number
                 if waits:
                     first_alone[job] = np.inf
                 elif first_alone[job] == np.inf:
@@ -220,7 +220,7 @@ def _since(
             job = by_start[started]
             started += 1
             any_started = True
-            if seen[job] == number:
+            if last_event[job] == number:
                 since[job], as_first[job] = first_seen[job], min(first_alone[job], start[job])
             if end[job] > now:
                 free -= width[job]

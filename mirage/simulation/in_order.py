@@ -24,14 +24,14 @@ def postponements(submit: Times, processors: Numbers, held: Times, start: Times,
 
     Arrays have an element per job, in order of the starts. held: seconds for which it held its processors.
     """
-    found: Times = _function(submit.size)(submit, processors, held, start, machine, True)
-    return found
+    result: Times = _function(submit.size)(submit, processors, held, start, machine, True)
+    return result
 
 
 def starts(submit: Times, processors: Numbers, held: Times, postponed: Times, machine: int) -> Times:
     """The inverse of `postponements`: the starts, in this order, each postponed by so much."""
-    found: Times = _function(submit.size)(submit, processors, held, postponed, machine, False)
-    return found
+    result: Times = _function(submit.size)(submit, processors, held, postponed, machine, False)
+    return result
 
 
 def _function(jobs: int) -> Callable[..., Times]:
@@ -49,7 +49,7 @@ def _compiled() -> Callable[..., Times]:
 
 def _in_order(submit: Times, processors: Numbers, held: Times, given: Times, machine: int, are_starts: bool) -> Times:
     """`postponements` of the given starts, or `starts` of the given postponements."""
-    found = np.empty(submit.size)
+    result = np.empty(submit.size)
     ends, free, earliest = [(np.inf, 0)], machine, -np.inf
     for job in range(submit.size):
         earliest = max(earliest, submit[job])
@@ -59,7 +59,7 @@ def _in_order(submit: Times, processors: Numbers, held: Times, given: Times, mac
             end, width = heapq.heappop(ends)
             earliest, free = max(earliest, end), free + width
         start = max(given[job], earliest) if are_starts else earliest + given[job]
-        found[job] = start - earliest if are_starts else start
+        result[job] = start - earliest if are_starts else start
         free -= processors[job]
         heapq.heappush(ends, (start + held[job], processors[job]))
-    return found
+    return result

@@ -87,13 +87,13 @@ def delayed(
     leavers = np.argsort(leave, kind="stable")[: np.count_nonzero(leave < np.inf)]
     if grace and not compress:
         raise ValueError("delays move reservations")
-    found: tuple[Times, Times]
+    result: tuple[Times, Times]
     if policy == "conservative":
         deepest = due.size if depth is None else depth
-        found = _conservative(due, width, run, expected, leave, leavers, machine, compress, max(1, deepest), grace)
+        result = _conservative(due, width, run, expected, leave, leavers, machine, compress, max(1, deepest), grace)
     else:
-        found = _in_turn(due, width, run, expected, leave, leavers, machine, policy == "easy", grace)
-    return found
+        result = _in_turn(due, width, run, expected, leave, leavers, machine, policy == "easy", grace)
+    return result
 
 
 def _check(submit: Times, width: Numbers, runtime: Times, estimate: Times, leave: Times, machine: int) -> None:
@@ -376,10 +376,10 @@ def _conservative(
             soonest = np.inf
             for i in range(queued):
                 job = queue[i]
-                found = _earliest(times, free, steps, now, width[job], estimate[job], np.inf)
-                steps = _give(times, free, steps, found, found + estimate[job], -width[job])
-                if found != planned[job]:
+                earliest_start = _earliest(times, free, steps, now, width[job], estimate[job], np.inf)
+                steps = _give(times, free, steps, earliest_start, earliest_start + estimate[job], -width[job])
+                if earliest_start != planned[job]:
                     asked[job] = _asked(asked[job], planned[job], since[job], grace, now)
-                    planned[job], since[job] = found, now
-                soonest = min(soonest, found)
+                    planned[job], since[job] = earliest_start, now
+                soonest = min(soonest, earliest_start)
     return start, hold

@@ -169,20 +169,20 @@ def read(path: Path | str) -> SiteConf:
 
 def summary(left_out: Iterable[LeftOut]) -> list[str]:
     """What is left out in short: each thing of the first two groups with its number of nodes or partitions, and how many others."""
-    found: dict[tuple[str, str, str, str], list[LeftOut]] = {}
+    groups: dict[tuple[str, str, str, str], list[LeftOut]] = {}
     rest = 0
     for item in left_out:
         kind = item.line.partition("=")[0]
         word = item.what.partition("=")[0]
         # Of most words of partitions and nodes the values differ from line to line.
-        told = word if kind and word.lower() not in ("state", "gres") else item.what
+        label = word if kind and word.lower() not in ("state", "gres") else item.what
         if item.group == REST:
             rest += 1
         else:
-            found.setdefault((item.group, kind, told, item.why), []).append(item)
+            groups.setdefault((item.group, kind, label, item.why), []).append(item)
     lines = [
-        f"{group}: {told}{_number_of(kind, items)}: {why}"
-        for (group, kind, told, why), items in sorted(found.items(), key=lambda entry: GROUPS.index(entry[0][0]))
+        f"{group}: {label}{_number_of(kind, items)}: {why}"
+        for (group, kind, label, why), items in sorted(groups.items(), key=lambda entry: GROUPS.index(entry[0][0]))
     ]
     return [*lines, f"{REST}: {rest} more"] if rest else lines
 
@@ -193,7 +193,7 @@ def too_new(site: SiteConf, version: str) -> list[LeftOut]:
     for words, line, since in (
         (site.settings, "", SINCE),
         *((partition, f"PartitionName={partition['name']}", PARTITION_WORDS_SINCE) for partition in site.partitions),
-        *((dict(some.extra), f"NodeName={some.names}", NODE_WORDS_SINCE) for some in site.nodes),
+        *((dict(node_class.extra), f"NodeName={node_class.names}", NODE_WORDS_SINCE) for node_class in site.nodes),
     ):
         known_here = known(words, since, version)
         first = {word.lower(): named(release) for word, release in since.items()}
@@ -295,11 +295,11 @@ def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[
         try:
             if place.exists():
                 return [place]
-            found = sorted(place.parent.glob(place.name.replace("**", "*"))) if re.search(r"[*?\[]", place.name) else []
+            matching = sorted(place.parent.glob(place.name.replace("**", "*"))) if re.search(r"[*?\[]", place.name) else []
         except (OSError, ValueError):  # the name is too long, or not a pattern
             continue
-        if found:
-            return found
+        if matching:
+            return matching
     return [path.parent / name]
 
 
@@ -473,8 +473,8 @@ def _renamed(nodes: Mapping[str, _Node]) -> dict[str, tuple[str, int]]:
     names: dict[str, tuple[str, int]] = {}
     taken = set()
     for name in nodes:
-        found = re.fullmatch(r"(.*?)(0*)(\d+)", name)
-        prefix, zeros, number = (found[1], found[2], int(found[3])) if found else (name, "", 1)
+        match = re.fullmatch(r"(.*?)(0*)(\d+)", name)
+        prefix, zeros, number = (match[1], match[2], int(match[3])) if match else (name, "", 1)
         if not re.match(r"[A-Za-z]", prefix):
             prefix = f"n{prefix}"
         if (prefix, number) in taken:

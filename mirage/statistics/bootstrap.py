@@ -106,8 +106,8 @@ class Blocks:
 def ratios(above: Floats, below: Floats) -> Floats:
     """Element-wise ratio; NaN where the denominator is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = above / below
-    return np.where(np.isfinite(found), found, np.nan)
+        ratio = above / below
+    return np.where(np.isfinite(ratio), ratio, np.nan)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Ordered:
         lift = np.arange(rows) * (jobs + 1)
         ranks = np.cumsum(np.take(counts, self.order, axis=1), axis=1, dtype=np.int64)
         ranks += lift[:, None]
-        found = []
+        quantiles = []
         for share in shares:
             place = (jobs - 1) * share
             low = math.floor(place)
@@ -137,5 +137,5 @@ class Ordered:
                 self.values[np.searchsorted(ranks.ravel(), lift + rank, side="right") - np.arange(rows) * jobs]
                 for rank in (low, min(low + 1, jobs - 1))
             )
-            found.append(lower + (place - low) * (upper - lower))
-        return np.stack(found, axis=1)
+            quantiles.append(lower + (place - low) * (upper - lower))
+        return np.stack(quantiles, axis=1)

@@ -87,8 +87,8 @@ def error_of(kind: str, name: str, run: Metrics, of_class: tuple[str, str] | Non
     if of_class is not None:
         rows = [row for row in run.get("classes", []) if (row["size"], row["runtime"]) == of_class]
         errors = rows[0].get("errors", {}) if rows else {}
-    found = (errors.get(name) or {}).get(kind)
-    return None if found is None else float(found)
+    error = (errors.get(name) or {}).get(kind)
+    return None if error is None else float(error)
 
 
 def hindrance(
@@ -100,21 +100,21 @@ def hindrance(
     means: those of the metric
     of_class: size and runtime of the class of jobs; None for all jobs
     """
-    for folder, found in runs.items():
-        if is_invalid(found):
+    for folder, metrics in runs.items():
+        if is_invalid(metrics):
             return f"{folder} is not valid"
-    for folder, found in runs.items():
-        reasons = censoring_reasons(found) | found["validity"].get("inconclusive_metrics", {})
+    for folder, metrics in runs.items():
+        reasons = censoring_reasons(metrics) | metrics["validity"].get("inconclusive_metrics", {})
         if name in reasons:
             return f"{reasons[name]} ({folder})"
     if name in OF_ONLY_WAITS:
         resolved = max(map(resolved_by, runs.values()))
-        waits = [found["metrics"].get(ANSWER) for found in runs.values()]
+        waits = [metrics["metrics"].get(ANSWER) for metrics in runs.values()]
         short = max(means) < resolved if METRICS[name].unit == "s" else False
         if short or all(wait is not None and wait < resolved for wait in waits):
             return f"waits below {resolved:.3g} s are not resolved by these runs"
-    for folder, found in runs.items():
-        if "errors" in found and error_of("emulation", name, found, of_class) is None:
+    for folder, metrics in runs.items():
+        if "errors" in metrics and error_of("emulation", name, metrics, of_class) is None:
             return f"what the emulation adds to it is not known ({folder})"
     return None
 
@@ -144,18 +144,18 @@ class Claim:
 
     def conclude(self, corrected: float | None) -> None:
         """Add the members of the question to the pair. corrected: p value"""
-        found = replace(self.finding, p=corrected)
+        finding = replace(self.finding, p=corrected)
         is_main = self.jobs is None and METRICS[self.name].is_main
-        if is_main and found.code == "undecided" and self.chance is not None and self.p and corrected is not None:
-            found = replace(found, remedy=_remedy(self.name, self.chance, corrected / self.p, found.margin))
+        if is_main and finding.code == "undecided" and self.chance is not None and self.p and corrected is not None:
+            finding = replace(finding, remedy=_remedy(self.name, self.chance, corrected / self.p, finding.margin))
         self.pair[self.question] = {
-            "interval": found.interval,
-            "percent_interval": found.percent_interval,
-            "equivalence_interval": found.equivalence_interval,
+            "interval": finding.interval,
+            "percent_interval": finding.percent_interval,
+            "equivalence_interval": finding.equivalence_interval,
             "p": self.p,
             "p_corrected": corrected,
-            "verdict": found.code,
-            "words": (words if self.question == THESE_JOBS else words_of_others)(self.name, found),
+            "verdict": finding.code,
+            "words": (words if self.question == THESE_JOBS else words_of_others)(self.name, finding),
         }
 
 
@@ -187,8 +187,8 @@ def is_equivalent(chance: Chance, margin: float) -> bool:
 
 def equivalence_interval(chance: Chance) -> tuple[float, float] | None:
     """Interval in per cent of the first mean; None where equivalence cannot be decided."""
-    found = chance.relative() if chance.tells_equivalence else None
-    return None if found is None else found.percent(EQUIVALENCE_LEVEL)
+    estimate = chance.relative() if chance.tells_equivalence else None
+    return None if estimate is None else estimate.percent(EQUIVALENCE_LEVEL)
 
 
 def _remedy(name: str, chance: Chance, correction: float, margin: float) -> str:
@@ -199,8 +199,8 @@ def _remedy(name: str, chance: Chance, correction: float, margin: float) -> str:
     """
 
     def is_decided(of: Chance) -> bool:
-        found = of.relative()
-        return found is not None and (found.p * correction <= ERROR or is_equivalent(of, margin))
+        estimate = of.relative()
+        return estimate is not None and (estimate.p * correction <= ERROR or is_equivalent(of, margin))
 
     number = max(map(len, chance.values))
     for times in _TIMES:

@@ -185,7 +185,7 @@ class _Comparison:
 
     def content(self) -> dict[str, Any]:
         validity = {run.folder: run.metrics["validity"] for run in self.runs}
-        unsure = {run: found["reasons"] for run, found in validity.items() if found.get("verdict") == "inconclusive"}
+        unsure = {run: verdict["reasons"] for run, verdict in validity.items() if verdict.get("verdict") == "inconclusive"}
         invalid = {run.folder: run.metrics["validity"]["reasons"] for run in self.runs if is_invalid(run.metrics)}
         metrics = {name: self._metric(name) for name in METRICS}
         classes = [{**description, "jobs": jobs, "metrics": self._class(group)} for description, jobs, group in self.classes]
@@ -269,26 +269,28 @@ class _Comparison:
         missing: Mapping[str, str],
     ) -> dict[str, Any]:
         places = [self.places[label] for label in pair]
-        gone = [f"{missing[folder]} ({folder})" for some in places for one in some if (folder := self.runs[one].folder) in missing]
-        values = [points[some] for some in places]
+        gone = [
+            f"{missing[folder]} ({folder})" for place in places for one in place if (folder := self.runs[one].folder) in missing
+        ]
+        values = [points[place] for place in places]
         entry: dict[str, Any] = {"baseline": pair[0], "configuration": pair[1], **_UNKNOWN}
         if gone or np.isnan(np.concatenate(values)).any():
             unknown = Finding(unknown=gone[0] if gone else "no job of these runs has a value")
             self.claims += [Claim(entry, question, name, group.jobs, unknown) for question in QUESTIONS]
             return entry
-        base, mean = (float(some.mean()) for some in values)
+        base, mean = (float(place.mean()) for place in values)
         emulation, replicas = (
-            [[error_of(kind, name, self.runs[one].metrics, group.of_class) for one in some] for some in places]
+            [[error_of(kind, name, self.runs[one].metrics, group.of_class) for one in place] for place in places]
             for kind in ("emulation", "replicas")
         )
-        errors = [float(np.mean([error or 0.0 for error in some])) for some in emulation]
-        reaches = [None if None in some else max(error or 0.0 for error in some) for some in replicas]
+        errors = [float(np.mean([error or 0.0 for error in place])) for place in emulation]
+        reaches = [None if None in place else max(error or 0.0 for error in place) for place in replicas]
         chance = Chance(values, None, group.blocks, (errors[0], errors[1]), (reaches[0], reaches[1]))
-        runs = {self.runs[one].folder: self.runs[one].metrics for some in places for one in some}
+        runs = {self.runs[one].folder: self.runs[one].metrics for place in places for one in place}
         against = hindrance(name, runs, (base, mean), group.of_class)
         if against is None and not chance.is_replicated:
             against = "one replica tells nothing of the noise"
-        gaps = np.concatenate([_gaps(some) for some in values])
+        gaps = np.concatenate([_gaps(place) for place in values])
         floor = float(gaps.max()) if chance.is_replicated else None
         entry |= {
             "baseline_mean": base,
@@ -299,7 +301,7 @@ class _Comparison:
             "noise_floor": None if floor is None else {"largest": floor, "rms": _rms(gaps)},
             "noise_floor_percent": None if floor is None or not base else 100 * floor / abs(base),
         }
-        drawn = None if draws is None else [draws[:, some].mean(axis=1) for some in places]
+        drawn = None if draws is None else [draws[:, place].mean(axis=1) for place in places]
         for question, of_question in (
             (THESE_JOBS, chance if chance.is_replicated else None),
             (OTHER_JOBS, None if drawn is None else replace(chance, drawn=drawn)),
@@ -323,13 +325,13 @@ def _claim(
     if chance is None or difference is None or relative is None:
         return Claim(entry, question, name, jobs, finding)
     in_percent = finding.percent is not None
-    found = replace(
+    judged_finding = replace(
         finding,
         interval=difference.interval(),
         percent_interval=relative.percent() if in_percent else None,
         equivalence_interval=equivalence_interval(chance) if in_percent else None,
     )
-    return Claim(entry, question, name, jobs, found, None if finding.hindrance is not None else relative.p, chance)
+    return Claim(entry, question, name, jobs, judged_finding, None if finding.hindrance is not None else relative.p, chance)
 
 
 _UNKNOWN = dict.fromkeys(

@@ -85,17 +85,17 @@ def words(name: str, found: Finding) -> str:
     if found.unknown is not None:
         return f"not known: {found.unknown}"
     amounts = _Amounts(name, found)
-    told = f"{amounts.size} {METRICS[name].in_sentences}"
+    difference = f"{amounts.size} {METRICS[name].in_sentences}"
     if found.hindrance is not None:
-        return f"undecided: {told}, but {found.hindrance}"
+        return f"undecided: {difference}, but {found.hindrance}"
     if found.p is None or amounts.interval is None:
-        return f"undecided: {told}, but nothing tells its chance"
+        return f"undecided: {difference}, but nothing tells its chance"
     if found.code == "equivalent":
         return f"equivalent within {found.margin:g} % for these jobs: {amounts.size} ({amounts.margins})"
     if found.code in DIFFERENT:
-        return f"{told} for these jobs ({amounts.interval})"
+        return f"{difference} for these jobs ({amounts.interval})"
     why = "" if found.p == 1 or amounts.has_zero else f", p is {p_text(found.p)}"
-    return f"undecided for these jobs: {told} ({amounts.interval}){why}{'; ' if found.remedy else ''}{found.remedy}"
+    return f"undecided for these jobs: {difference} ({amounts.interval}){why}{'; ' if found.remedy else ''}{found.remedy}"
 
 
 def words_of_others(name: str, found: Finding) -> str:
@@ -115,9 +115,9 @@ def sentence(pair: Mapping[str, Any]) -> str:
     these, others = (str(pair[question]["words"]) for question in QUESTIONS)
     if pair[OTHER_JOBS]["p"] is None:
         return these
-    told, _, remedy = others.partition(_REMEDY)
+    answer, _, remedy = others.partition(_REMEDY)
     # What would decide both is said once.
-    return f"{these}; for {QUESTIONS[OTHER_JOBS]} {told if remedy and these.endswith(remedy) else others}"
+    return f"{these}; for {QUESTIONS[OTHER_JOBS]} {answer if remedy and these.endswith(remedy) else others}"
 
 
 class _Amounts:

@@ -113,9 +113,9 @@ def errors(run: MeasuredRun) -> Errors:
     for policy in run.policies:
         drawn = [*both, *(late.shuffled(number) for number in range(draws))]
         schedules = [one.simulated(policy, delayed=delayed) for one in drawn for delayed in (True, False)]
-        found = _values_of_all(drawn, schedules, run).reshape(len(drawn), 2, -1)
-        differences = np.abs(found[:, 0] - found[:, 1])
-        simulated.append(np.abs(found[0, 0]))
+        computed = _values_of_all(drawn, schedules, run).reshape(len(drawn), 2, -1)
+        differences = np.abs(computed[:, 0] - computed[:, 1])
+        simulated.append(np.abs(computed[0, 0]))
         similar.append(differences[len(both) :])
         # With a cycle no job comes at the instant of the log, so that this workload is no better than the similar ones.
         if run.cycle == 0:
@@ -123,7 +123,7 @@ def errors(run: MeasuredRun) -> Errors:
         else:
             others = [one.in_phase(number) for number, one in enumerate(drawn[len(both) :])]
             again = _values_of_all(others, [one.simulated(policy, delayed=False) for one in others], run)
-            phases.append(np.abs(found[len(both) :, 1] - again))
+            phases.append(np.abs(computed[len(both) :, 1] - again))
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.nan_to_num(np.abs(observed) / np.max(simulated, axis=0), nan=1.0, posinf=_LARGEST_SCALE)
     scale = np.clip(scale, 1.0, _LARGEST_SCALE)
@@ -330,9 +330,9 @@ class _Arrays:
         moved = np.arange(self.count)
         moved[ran] = ran[np.argsort(np.arange(len(ran)) + random.uniform(0, _NEIGHBOURS, len(ran)), kind="stable")]
         go = ("hold_off", "start", "end", "run", "wanted", "paused", "freed", "limit", "leave", "p", "allocated", "c", "m", "late")
-        found = replace(self, classes=self.classes[moved], **{name: getattr(self, name)[moved] for name in go})
-        run = found.run + random.uniform(-self.resolution, self.resolution, self.count)
-        return replace(found, run=np.maximum(run, 0.0), phase=random.uniform(0, self.cycle, self.count))
+        similar = replace(self, classes=self.classes[moved], **{name: getattr(self, name)[moved] for name in go})
+        run = similar.run + random.uniform(-self.resolution, self.resolution, self.count)
+        return replace(similar, run=np.maximum(run, 0.0), phase=random.uniform(0, self.cycle, self.count))
 
     def in_phase(self, number: int) -> _Arrays:
         """The same workload, whose jobs come at some other instants of the scheduler's cycle."""
@@ -365,14 +365,14 @@ def _values_of_all(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule],
     each = len(schedules) // len(workloads)
     step = max(1, _ROWS // max(1, workloads[0].count))
     last = np.nanmax(workloads[0].end)
-    found = []
+    batches = []
     for first in range(0, len(schedules), step):
-        some = schedules[first : first + step]
-        of = [workloads[place // each] for place in range(first, first + len(some))]
-        over_jobs, by_class = _over_jobs(of, some, run.settings)
-        over_time = [_over_time(one, schedule, run, float(last)) for one, schedule in zip(of, some, strict=True)]
-        found.append(np.concatenate([over_jobs, np.array(over_time), by_class], axis=1))
-    return np.concatenate(found)
+        batch = schedules[first : first + step]
+        of = [workloads[place // each] for place in range(first, first + len(batch))]
+        over_jobs, by_class = _over_jobs(of, batch, run.settings)
+        over_time = [_over_time(one, schedule, run, float(last)) for one, schedule in zip(of, batch, strict=True)]
+        batches.append(np.concatenate([over_jobs, np.array(over_time), by_class], axis=1))
+    return np.concatenate(batches)
 
 
 def _over_jobs(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], settings: Settings) -> tuple[Floats, Floats]:
@@ -409,7 +409,9 @@ def _over_jobs(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], set
         ordered.append(np.quantile(quantities[key], share, axis=1))
     of_jobs = np.stack([terms[f"above {name}"].to_numpy().reshape(rows, -1) for name in CLASS_METRICS], axis=1)
     members = [one.classes[inside] for one in workloads]
-    by_class = [bootstrap.ratios(one @ some, some.sum(axis=0)).T.ravel() for one, some in zip(of_jobs, members, strict=True)]
+    by_class = [
+        bootstrap.ratios(one @ is_member, is_member.sum(axis=0)).T.ravel() for one, is_member in zip(of_jobs, members, strict=True)
+    ]
     return np.stack([*ratios, *ordered], axis=1), np.array(by_class)
 
 

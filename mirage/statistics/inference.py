@@ -120,11 +120,11 @@ def of_replicas(values: Sequence[Floats]) -> Part | None:
     """
     if min(map(len, values)) < 2:
         return None
-    variances = [_variance(some, 1) / len(some) for some in values]
+    variances = [_variance(replicas, 1) / len(replicas) for replicas in values]
     total = sum(variances)
     if total == 0:
         return Part(0.0, 1.0)
-    welch = sum((one / total) ** 2 / (len(some) - 1) for one, some in zip(variances, values, strict=True))
+    welch = sum((one / total) ** 2 / (len(replicas) - 1) for one, replicas in zip(variances, values, strict=True))
     hsu = 1 / (min(map(len, values)) - 1)
     return Part(math.sqrt(total), 3 / (welch + 2 * hsu))
 
@@ -188,7 +188,7 @@ class Chance:
     @property
     def is_replicated(self) -> bool:
         """Whether each configuration has two replicas or more."""
-        return all(len(some) > 1 for some in self.values)
+        return all(len(replicas) > 1 for replicas in self.values)
 
     @property
     def tells_equivalence(self) -> bool:
@@ -201,11 +201,11 @@ class Chance:
 
     def repeated(self, times: int) -> Chance:
         """The same data with `times` as many replicas, which vary as these do."""
-        return replace(self, values=[np.tile(some, times) for some in self.values])
+        return replace(self, values=[np.tile(replicas, times) for replicas in self.values])
 
     def difference(self) -> Estimate | None:
         """The difference of the means. None where no chance is known."""
-        base, mean = (float(some.mean()) for some in self.values)
+        base, mean = (float(replicas.mean()) for replicas in self.values)
         draws = None if self.drawn is None else self.drawn[1] - self.drawn[0]
         parts = self._parts(self.values, draws, is_log=False)
         return None if parts is None else Estimate(mean - base, parts, sum(self.errors), base)
@@ -214,11 +214,11 @@ class Chance:
         """The ratio of the means, on the logarithm, which is symmetric in the two configurations; where a mean is or may be 0 the
         difference.
         """
-        base, mean = (float(some.mean()) for some in self.values)
+        base, mean = (float(replicas.mean()) for replicas in self.values)
         of_base, of_mean = self.errors
         reach = max(one or 0.0 for one in self.reaches)
-        lowest = min(base - of_base, mean - of_mean, *(some.max() - reach for some in self.values))
-        if lowest <= 0 or any((some <= 0).any() for some in self.drawn or []):
+        lowest = min(base - of_base, mean - of_mean, *(replicas.max() - reach for replicas in self.values))
+        if lowest <= 0 or any((replicas <= 0).any() for replicas in self.drawn or []):
             return self.difference()
         draws = None if self.drawn is None else np.log(self.drawn[1]) - np.log(self.drawn[0])
         parts = self._parts([self.values[0] / base, self.values[1] / mean], draws, is_log=True)
@@ -248,7 +248,7 @@ class Chance:
         # Both configurations have both sets of draws once, so that the order of the configurations does not matter.
         for which in (0, 1):
             both = zip(self.values, self.reaches, (which, 1 - which), strict=True)
-            base, mean = (_means(some, reach or 0.0, draws) for some, reach, draws in both)
+            base, mean = (_means(replicas, reach or 0.0, draws) for replicas, reach, draws in both)
             below.append(difference - (scale(mean[0]) - scale(base[1])))
             above.append(scale(mean[1]) - scale(base[0]) - difference)
         return np.sort(np.concatenate(below)), np.sort(np.concatenate(above))

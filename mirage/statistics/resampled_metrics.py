@@ -47,7 +47,7 @@ class Sums:
 def sums_of(settings: Settings) -> Sums:
     """All such metrics of the registry, in columns of `Population.inside`. W4 needs the machine's number of nodes."""
     above: dict[str, tuple[pl.Expr, str]] = {}
-    below = {some.name: pl.lit(1.0) if some.condition is None else some.condition for some in SUBSETS}
+    below = {subset.name: pl.lit(1.0) if subset.condition is None else subset.condition for subset in SUBSETS}
     for name, metric in METRICS.items():
         formula = metric.formula
         if isinstance(formula, Mean):
@@ -168,19 +168,19 @@ def cells_of(frames: Sequence[pl.DataFrame], processors: int) -> Cells:
     long = np.searchsorted(edges, runtimes, side="left")
     cell = wide * len(job_classes.RUNTIMES) + long
     order = np.argsort(cell, kind="stable")
-    found, begins = np.unique(cell[order], return_index=True)
-    keys = [divmod(one, len(job_classes.RUNTIMES)) for one in found.tolist()]
+    distinct, begins = np.unique(cell[order], return_index=True)
+    keys = [divmod(one, len(job_classes.RUNTIMES)) for one in distinct.tolist()]
     return Cells(order, begins.tolist(), keys, list(sizes.items()), list(job_classes.RUNTIMES.items()))
 
 
 def classes_of(cells: Cells) -> list[tuple[dict[str, Any], list[int]]]:
     """Size and run time, all jobs of a size, all of a run time: names and upper edges as in metrics.json's classes, and cells."""
     every = (job_classes.ALL, None)
-    found = []
+    classes = []
 
     def add(size: tuple[str, int | None], runtime: tuple[str, int | None], of_these: list[int]) -> None:
         names = {"size": size[0], "runtime": runtime[0], "size_max": size[1], "runtime_max": runtime[1]}
-        found.append((names, of_these))
+        classes.append((names, of_these))
 
     for place, (size, runtime) in enumerate(cells.keys):
         add(cells.size_rows[size], cells.runtime_rows[runtime], [place])
@@ -188,4 +188,4 @@ def classes_of(cells: Cells) -> list[tuple[dict[str, Any], list[int]]]:
         add(cells.size_rows[size], every, [place for place, key in enumerate(cells.keys) if key[0] == size])
     for runtime in sorted({runtime for _, runtime in cells.keys}):
         add(every, cells.runtime_rows[runtime], [place for place, key in enumerate(cells.keys) if key[1] == runtime])
-    return found
+    return classes

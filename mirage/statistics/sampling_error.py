@@ -53,16 +53,16 @@ def half_widths(inside: pl.DataFrame, settings: Settings) -> dict[str, float | s
         parts += [values.quantiles(counts, shares) for shares, values in ordered]
         drawn.append(np.concatenate(parts, axis=1))
     draws = np.concatenate(drawn)
-    found: dict[str, float | str] = dict.fromkeys(METRICS, NOT_OVER_JOBS)
+    widths: dict[str, float | str] = dict.fromkeys(METRICS, NOT_OVER_JOBS)
     for column, name in enumerate([*sums.above, *(name for group in groups for name in group)]):
         chance = inference.of_jobs(draws[:, column], blocks.number)
         if jobs.height < (fewest := fewest_jobs(name)):
-            found[name] = too_few(fewest)
+            widths[name] = too_few(fewest)
         elif chance is None or not chance.error:
-            found[name] = NO_DRAWS if chance is None else ALL_EQUAL
+            widths[name] = NO_DRAWS if chance is None else ALL_EQUAL
         else:
-            found[name] = chance.half_width((1 - bootstrap.LEVEL) / 2)
-    return found
+            widths[name] = chance.half_width((1 - bootstrap.LEVEL) / 2)
+    return widths
 
 
 def beyond_range(name: str, value: float, width: float) -> str:

@@ -118,11 +118,11 @@ def clock(times: Mapping[str, Any] | None) -> str:
     if times is None:
         return "real time (SPEED=1)"
     virtual, real = (f"{datetime.fromtimestamp(times[key], UTC):%Y-%m-%d %H:%M:%S}" for key in ("virtual", "real"))
-    told = f"{virtual} in the cluster, {real} outside (UTC)"
+    sentence = f"{virtual} in the cluster, {real} outside (UTC)"
     if times["speed"] != EVENT:
-        return f"{told}, SPEED={times['speed']:g}"
+        return f"{sentence}, SPEED={times['speed']:g}"
     pace = times.get("pace")
-    return f"{told}, SPEED=event" + ("" if pace is None else f", lately {float(f'{pace:.2g}'):g} times as fast as real time")
+    return f"{sentence}, SPEED=event" + ("" if pace is None else f", lately {float(f'{pace:.2g}'):g} times as fast as real time")
 
 
 def _scheduler(info: Mapping[str, Any]) -> Iterator[Row]:

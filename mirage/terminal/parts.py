@@ -52,9 +52,9 @@ def _censored(metrics: Mapping[str, Any]) -> list[str]:
     if not censored["jobs"]:
         return []
     mean = metrics["metrics"].get("wait_restricted_mean")
-    told = "" if mean is None else f": the mean wait with them is {_number(mean)} s (wait_restricted_mean)"
+    with_them = "" if mean is None else f": the mean wait with them is {_number(mean)} s (wait_restricted_mean)"
     jobs = f"{censored['jobs']} job{'s' * (censored['jobs'] > 1)}"
-    return [f"{jobs} ({100 * censored['share']:.3g} %) waited and never started{told}"]
+    return [f"{jobs} ({100 * censored['share']:.3g} %) waited and never started{with_them}"]
 
 
 def _figure(name: str, value: float) -> str:

@@ -120,11 +120,13 @@ def _verdict(runs: Mapping[str, Content], shares: list[float]) -> str:
     verdicts = {run: verdict_of(content["validity"]) for run, content in runs.items()}
     beyond = sum(share > 1 for share in shares)
     if len(runs) > 1:
-        named = {verdict: [run for run, found in verdicts.items() if found == verdict] for verdict in (INVALID, INCONCLUSIVE)}
+        named = {
+            verdict: [run for run, run_verdict in verdicts.items() if run_verdict == verdict] for verdict in (INVALID, INCONCLUSIVE)
+        }
         if not any(named.values()):
             return f"trust: {len(runs)} of {len(runs)} runs are valid"
-        some = (f"{len(of)} of {len(runs)} runs {WORDS[verdict]} ({', '.join(of)})" for verdict, of in named.items() if of)
-        return f"trust: {', '.join(some)}; differences may be caused by the emulation"
+        counts = (f"{len(of)} of {len(runs)} runs {WORDS[verdict]} ({', '.join(of)})" for verdict, of in named.items() if of)
+        return f"trust: {', '.join(counts)}; differences may be caused by the emulation"
     (verdict,) = verdicts.values()
     if not shares:
         return f"trust: {WORDS[verdict]}"
@@ -146,16 +148,16 @@ def _shares(validity: Content, unused: Set[str]) -> Iterator[tuple[float, str]]:
 
 def _largest_error(runs: Mapping[str, Content], kind: str) -> str:
     """The largest error of a kind among the main metrics, as a share of the metric; "" if none is known."""
-    found = [
+    shares = [
         (error / abs(values[name]), error, name, run)
         for run, content in runs.items()
         for values, errors in [(content["metrics"], content.get("errors", {}))]
         for name in main_of([values])
         if METRICS[name].is_main and values.get(name) and (error := errors.get(name, {}).get(kind)) is not None
     ]
-    if not found:
+    if not shares:
         return ""
-    share, error, name, run = max(found)
+    share, error, name, run = max(shares)
     per_cent, amount = (two_digits(number) if number else "0" for number in (100 * share, error))
     what = f", {run}" if len(runs) > 1 else f" ± {amount} {METRICS[name].unit}".rstrip()
     return f"{_BY[kind]} {per_cent} % ({name}{what})"

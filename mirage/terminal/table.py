@@ -92,8 +92,8 @@ def figures_of(validity: Mapping[str, Any], unused: Set[str] = frozenset()) -> l
     unused: names that are left out, see `features.unused_rows`
     """
     names = vars(names_of(validity.get("manager", "")))
-    there = {**validity, **validity.get("not_measured", {})}
-    known = [(name, words.format(**names), unit, there[name]) for name, words, unit in VALIDITY if name in there.keys() - unused]
+    values = {**validity, **validity.get("not_measured", {})}
+    known = [(name, words.format(**names), unit, values[name]) for name, words, unit in VALIDITY if name in values.keys() - unused]
     clock = validity.get("event_clock") or {}
     own = [(name, words.format(**names), unit, clock[name]) for name, words, unit in EVENT_CLOCK if name in clock.keys() - unused]
     return known + [

@@ -47,15 +47,15 @@ def open_input(path: Path | str, parameter: str) -> Iterator[BufferedReader]:
     device may change it, and again after that; neither opening nor reading waits for another process.
     """
     try:
-        if not (found := kind(path)):
+        if not (kind_of_file := kind(path)):
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
-                if not (found := _KINDS.get(stat.S_IFMT(os.fstat(descriptor).st_mode), "")):
+                if not (kind_of_file := _KINDS.get(stat.S_IFMT(os.fstat(descriptor).st_mode), "")):
                     yield file
                     return
     except OSError as error:
         raise WrongUse(f"{_shown(path)}: cannot be read ({error.strerror or error})", parameter=parameter) from error
-    raise WrongUse(f"{_shown(path)}: is {found}; it must be a regular file", parameter=parameter)
+    raise WrongUse(f"{_shown(path)}: is {kind_of_file}; it must be a regular file", parameter=parameter)
 
 
 def read_input(path: Path | str, parameter: str, most: int) -> bytes:

@@ -51,15 +51,15 @@ def parse_batsim(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], 
         )
     except pl.exceptions.PolarsError as error:
         raise WrongUse(f"{name}: is not CSV ({str(error).splitlines()[0]})", parameter="trace") from error
-    found = {short: next((n for n in names if n in text.columns), None) for short, names in _NAMES.items()}
-    missing = [_NAMES[short][0] for short in ("submit", "asked") if found[short] is None]
-    if found["start"] is None and found["waited"] is None:
+    columns = {short: next((n for n in names if n in text.columns), None) for short, names in _NAMES.items()}
+    missing = [_NAMES[short][0] for short in ("submit", "asked") if columns[short] is None]
+    if columns["start"] is None and columns["waited"] is None:
         missing.append("starting_time or waiting_time")
-    if found["end"] is None and found["executed"] is None:
+    if columns["end"] is None and columns["executed"] is None:
         missing.append("finish_time or execution_time")
     if missing:
         raise WrongUse(f"{name} line 1: the heading of Batsim's jobs.csv lacks {', '.join(missing)}", parameter="trace")
-    rows = text.select((pl.col(column) if column else pl.lit(None, pl.String)).alias(short) for short, column in found.items())
+    rows = text.select((pl.col(column) if column else pl.lit(None, pl.String)).alias(short) for short, column in columns.items())
     numbers = rows.with_columns(pl.col(short).cast(pl.Float64, strict=False) for short in _NUMBERS)
     col, when = pl.col, pl.when
     bad = numbers.select(~((col("submit") >= 0) & col("submit").is_finite()).fill_null(False)).to_series()

@@ -51,10 +51,10 @@ def check_rows(path: Path, rows: pl.DataFrame, faults: Mapping[str, pl.Expr], pa
     number = pl.lit(len(faults), pl.Int64)
     for place, fault in reversed(list(enumerate(faults.values()))):
         number = pl.when(fault).then(pl.lit(place, pl.Int64)).otherwise(number)
-    found = rows.select(number).to_series()
-    if (wrong := (found < len(faults)).arg_true()).len():
+    faults_found = rows.select(number).to_series()
+    if (wrong := (faults_found < len(faults)).arg_true()).len():
         line = wrong[0]
-        message = list(faults)[found[line]].format(**rows.row(line, named=True))
+        message = list(faults)[faults_found[line]].format(**rows.row(line, named=True))
         raise WrongUse(f"{path} line {line + 2}: {message}", parameter=parameter)
 
 

@@ -76,7 +76,7 @@ def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], d
     facts = _facts(table.jobs)
     jobs, lines = sacct_executions.joined(facts.filter(pl.col("submit").is_not_null()))
     frame = _as_swf(jobs)
-    there = set(table.jobs.columns)
+    present = set(table.jobs.columns)
     notes = {
         **table.notes,
         "submission_unknown": facts.filter(pl.col("submit").is_null()).height,
@@ -86,12 +86,12 @@ def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], d
         **lines,
         "state_unknown": jobs.filter(~pl.col("state").is_in(states.KNOWN)).height,
         "suspended": frame.filter(pl.col("suspended") > 0).height,
-        "nodes_only": 0 if there & set(_PROCESSORS) else jobs.height,
+        "nodes_only": 0 if present & set(_PROCESSORS) else jobs.height,
         **{note: int(facts[note].sum()) for note in (*_CONTRADICTIONS, "memory_flag", "marks_for_no_value")},
         **swf.oddities(frame),
     }
-    absent = [name for name, sources in _ADDED.items() if not set(sources) & there]
-    absent += ["suspended"] if "Suspended" not in there and not (frame["suspended"] > 0).any() else []
+    absent = [name for name, sources in _ADDED.items() if not set(sources) & present]
+    absent += ["suspended"] if "Suspended" not in present and not (frame["suspended"] > 0).any() else []
     absent += [] if notes["nodes_only"] else ["asked_nodes"]
     absent += [name for name in ("earlier", "resized", "not_played") if frame[name].list.len().sum() == 0]
     for columns in (_ARRAYS, ("dependency",)):
@@ -213,8 +213,8 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     `memory_flag` and `marks_for_no_value`.
     """
     col, when = pl.col, pl.when
-    there = rows.columns
-    rows = rows.with_columns(pl.lit("").alias(c) for c in _USED if c not in there)
+    columns = rows.columns
+    rows = rows.with_columns(pl.lit("").alias(c) for c in _USED if c not in columns)
     state = col("State").str.extract(r"^([A-Z_]+|\?)")
     # A truncated state (OUT_OF_ME+) is the state with that prefix.
     cut = {word[:9]: word for word in states.KNOWN}
@@ -235,7 +235,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
         "line",
         *(when(col(c) != "").then(col(c)).alias(c) for c in _TEXT),
         state=state,
-        key=pl.concat_str("Cluster", pl.lit("\1"), "JobID" if "JobID" in there else "JobIDRaw"),
+        key=pl.concat_str("Cluster", pl.lit("\1"), "JobID" if "JobID" in columns else "JobIDRaw"),
         number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^([0-9]+)").cast(pl.Float64)),
         several=col("JobID").str.contains("[", literal=True),
         # The components of a heterogeneous job (7+0) can be referred to by its number too.
@@ -243,12 +243,12 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
         array_task=_whole("JobID", "^[0-9]+_([0-9]{1,15})$"),
         array_limit=array_limit,
         dependency=dependency,
-        not_played=sacct_requests.not_played(there, array_limit, waits),
+        not_played=sacct_requests.not_played(columns, array_limit, waits),
         submit=date("Submit"),
         start=when(~state.is_in(_NOT_STARTED).fill_null(False)).then(date("Start")),
         end=date("End"),
         eligible=date("Eligible"),
-        **({"Reason": col("Reason")} if "Reason" in there else {}),
+        **({"Reason": col("Reason")} if "Reason" in columns else {}),
         suspended=_duration("Suspended"),
         elapsed=pl.coalesce(_number("ElapsedRaw"), _duration("Elapsed")),
         limit=pl.coalesce(_number("TimelimitRaw") * 60, limit),
@@ -273,7 +273,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     unused = (col("state").is_in(states.ENDED_WAITING) & nothing).fill_null(False)
     facts = facts.with_columns(
         unused=unused,
-        held=sacct_requests.held(there, unused, col("eligible")),
+        held=sacct_requests.held(columns, unused, col("eligible")),
         status=when(unused).then(states.SWF_STATUS["CANCELLED"]).otherwise("status"),
     )
     return facts.collect()
@@ -287,9 +287,9 @@ def _times() -> dict[str, pl.Expr]:
     span = when(span >= 0).then(span)
     suspended = col("suspended").fill_null(0)
     elapsed = pl.coalesce(when(col("elapsed").is_not_null()).then(pl.min_horizontal("elapsed", span)), span - suspended)
-    told = col("elapsed") + suspended
+    recorded = col("elapsed") + suspended
     too_long = col("elapsed") > span + 1
-    other = too_long | (col("suspended").is_not_null() & ((told - span).abs() > 1))
+    other = too_long | (col("suspended").is_not_null() & ((recorded - span).abs() > 1))
     return {
         "elapsed": elapsed,
         "suspended": when(span.is_not_null() & (elapsed > 0)).then(span - elapsed).otherwise(suspended).clip(0),

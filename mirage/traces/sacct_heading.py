@@ -57,9 +57,9 @@ def heading_of(line: str, names: Sequence[str]) -> Heading | None:
 
 def _beside_number(line: str) -> list[str]:
     """Texts that may be the delimiter: what is after, or before, a field JobID or JobIDRaw."""
-    found = re.search(r'(?i)(?:^|(?<=[^A-Za-z0-9_]))jobid(?:raw)?"?([^A-Za-z0-9_"\r]+)', line)
+    after = re.search(r'(?i)(?:^|(?<=[^A-Za-z0-9_]))jobid(?:raw)?"?([^A-Za-z0-9_"\r]+)', line)
     before = re.search(r'(?i)([^A-Za-z0-9_"\r]+)"?jobid(?:raw)?"?\s*$', line)
-    return [match[1] for match in (found, before) if match and match[1].strip(" \r") != ""]
+    return [match[1] for match in (after, before) if match and match[1].strip(" \r") != ""]
 
 
 def without_heading(lines: Sequence[str], forms: Mapping[str, str]) -> Heading | None:

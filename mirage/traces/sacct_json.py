@@ -53,12 +53,12 @@ def read_json(data: bytes, name: str) -> SacctTable:
 
 def _jobs(text: str) -> Iterator[Mapping[str, Any]]:
     """The members of the list `jobs` of the object in the text."""
-    place, found = _after(text, 0, "{"), False
+    place, has_jobs = _after(text, 0, "{"), False
     while text[place : place + 1] != "}":
         key, place = _value(text, place)
         place = _after(text, place, ":")
         if key == "jobs" and text[place : place + 1] == "[":
-            found = True
+            has_jobs = True
             place = _blanks(text, place + 1)
             while text[place : place + 1] != "]":
                 job, after = _value(text, place)
@@ -70,7 +70,7 @@ def _jobs(text: str) -> Iterator[Mapping[str, Any]]:
         else:
             _, place = _value(text, place)
         place = _next(text, place, "}")
-    if not found:
+    if not has_jobs:
         raise _Malformed("the list jobs is missing", 0)
 
 

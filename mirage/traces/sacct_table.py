@@ -145,12 +145,12 @@ def checked(rows: pl.DataFrame, name: str, notes: dict[str, int], faults: dict[i
     """The table of the rows that are jobs and can be read. notes: number of lines by oddity; faults: by line, those left out."""
     number = "JobID" if "JobID" in rows.columns else "JobIDRaw"
     jobs = rows.filter(~pl.col(number).str.contains(r"^[^\[]*\."))  # a step's number has a dot: 7.batch, 7.0
-    steps, found = rows.height - jobs.height, jobs.height + len(faults)
-    if not found:
+    steps, lines = rows.height - jobs.height, jobs.height + len(faults)
+    if not lines:
         raise WrongUse(f"{name}: has no jobs, only a heading or steps", parameter="trace")
     jobs, wrong, unknown = _checked(jobs)
     faults = faults | wrong
-    unread = Unread(found, len(faults), faults, sum(map(len, unknown.values())), unknown)
+    unread = Unread(lines, len(faults), faults, sum(map(len, unknown.values())), unknown)
     refuse_if_half(unread, name)
     return SacctTable(jobs, {"steps_left_out": steps, **notes}, unread)
 

@@ -138,8 +138,8 @@ def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int], Unre
         refuse_if_half(unread, name)
         fields, unknown = fields.filter(~faults), unknown.filter(~faults)
     places = fields.with_columns(unknown).filter(pl.col("unknown") > 0)["place"].head(_TOLD).to_list()
-    told = _in_words(data, places, _unknown_of) if places else {}
-    unread = replace(unread, fields=int(unknown.sum()), field_faults=told)
+    field_faults = _in_words(data, places, _unknown_of) if places else {}
+    unread = replace(unread, fields=int(unknown.sum()), field_faults=field_faults)
     real = fields.select(COLUMNS)
     whole = [c for c, kind in SCHEMA.items() if kind == _WHOLE]
     notes = {

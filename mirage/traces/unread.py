@@ -45,8 +45,8 @@ class Unread:
 
 
 def _told(faults: Sequence[tuple[int, str]], count: int) -> str:
-    told = [f"line {line}: {fault}" for line, fault in faults[:_TOLD]]
-    return "; ".join(told + ["..."] * (count > len(told)))
+    shown = [f"line {line}: {fault}" for line, fault in faults[:_TOLD]]
+    return "; ".join(shown + ["..."] * (count > len(shown)))
 
 
 def refuse_if_half(unread: Unread, name: str) -> None:

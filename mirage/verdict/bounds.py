@@ -220,17 +220,17 @@ def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:
 def stretched_classes(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
     """The reason that names the classes of jobs whose run times are wrong, if there are any."""
     limits = {"p50": thresholds.stretch_class_share, "p1": thresholds.stretch_tail_share, "p99": thresholds.stretch_tail_share}
-    found, largest = [], 0.0
+    beyond, largest = [], 0.0
     for row in figures["stretch_classes"]:
         for quantile in {"all": ("p50", "p1", "p99"), "median": ("p50",), "nothing": ()}[row["judged"]]:
             if abs(row[quantile]) > limits[quantile]:
                 name = (
                     f"{row['size']} processor{'s' * (row['size'] != '1')}" if row["size"] != ALL else f"run time {row['runtime']}"
                 )
-                found.append(f"{name}: {quantile} {100 * row[quantile]:.3g} %, over {100 * limits[quantile]:g} %")
+                beyond.append(f"{name}: {quantile} {100 * row[quantile]:.3g} %, over {100 * limits[quantile]:g} %")
                 largest = max(largest, abs(row[quantile]) / limits[quantile] if limits[quantile] else 0.0)
                 break
-    if not found:
+    if not beyond:
         return []
-    classes = "1 class" if len(found) == 1 else f"{len(found)} classes"
-    return [f"run-time stretch of {classes} of jobs ({'; '.join(found)}): {remedy(collected, largest)}"]
+    classes = "1 class" if len(beyond) == 1 else f"{len(beyond)} classes"
+    return [f"run-time stretch of {classes} of jobs ({'; '.join(beyond)}): {remedy(collected, largest)}"]

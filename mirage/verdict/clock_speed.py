@@ -63,6 +63,6 @@ def judged(collected: Collected, speed: float | None, thresholds: Thresholds) ->
         return [f"{manager}'s clock ran {speed:.4g} times as fast as {other}, not {requested:g} times (to {allowed:.2%})"], []
     if requested != 1 and uncertain > MOST_UNCERTAIN:
         least = 2 * collected.time.second / MOST_UNCERTAIN
-        told = f"submissions and ends of jobs are within {_span(pairs):.3g} trace s, less than {least:.3g} s"
-        return [], [f"the speed of {manager}'s clock could not be measured: {told}: take more jobs, or longer ones"]
+        why = f"submissions and ends of jobs are within {_span(pairs):.3g} trace s, less than {least:.3g} s"
+        return [], [f"the speed of {manager}'s clock could not be measured: {why}: take more jobs, or longer ones"]
     return [], []

@@ -61,9 +61,9 @@ def dispatch_gaps(collected: Collected, layout: Layout, scheduling: Scheduling, 
         resolution=resolution,
         changes=_changes(collected, jobs, "most_nodes" if whole else "width"),
     )
-    found = dispatch.dispatch(recorded, policies(scheduling))
-    gap = found.beyond(scheduling.start_delay * collected.time.second, interval if scheduling.backfills else 0.0, resolution)
-    gaps = jobs.select("id", "start", gap=pl.Series(gap).fill_nan(None), waited=pl.Series(found.waited))
+    lateness = dispatch.dispatch(recorded, policies(scheduling))
+    gap = lateness.beyond(scheduling.start_delay * collected.time.second, interval if scheduling.backfills else 0.0, resolution)
+    gaps = jobs.select("id", "start", gap=pl.Series(gap).fill_nan(None), waited=pl.Series(lateness.waited))
     return gaps.drop_nulls("start").select(SCHEMA.keys())
 
 
@@ -110,7 +110,7 @@ def _changes(collected: Collected, jobs: pl.DataFrame, kind: str) -> tuple[Float
     pauses = collected.suspensions.drop_nulls().join(sizes, left_on="job", right_on="id")
     lost = collected.executions.join(sizes, left_on="job", right_on="id")
     resized = changes_of_size(collected.allocations, jobs)
-    found = pl.concat(
+    changes = pl.concat(
         [
             pauses.select(time="suspend", free="size"),
             pauses.select(time="resume", free=-col("size")),
@@ -120,4 +120,4 @@ def _changes(collected: Collected, jobs: pl.DataFrame, kind: str) -> tuple[Float
         ],
         how="vertical_relaxed",
     ).drop_nulls()
-    return found["time"].to_numpy(), found["free"].cast(pl.Int64).to_numpy()
+    return changes["time"].to_numpy(), changes["free"].cast(pl.Int64).to_numpy()

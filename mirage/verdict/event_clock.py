@@ -28,27 +28,27 @@ def measured(result: Mapping[str, Any]) -> dict[str, Any]:
 
     The share is that of the run's virtual seconds. Looks at /proc do not see false quiets, so these are not known then.
     """
-    told = result.get("event_clock")
-    if not isinstance(told, Mapping):
+    figures = result.get("event_clock")
+    if not isinstance(figures, Mapping):
         return {"event_clock": None, "false_quiet_share": None}
-    numbers: dict[str, Any] = {name: _number(told.get(name)) for name in (*COUNTS, *SECONDS)}
+    numbers: dict[str, Any] = {name: _number(figures.get(name)) for name in (*COUNTS, *SECONDS)}
     numbers |= {name: None if numbers[name] is None else int(numbers[name]) for name in COUNTS}
-    if told.get("mode") != BY_BPF:
+    if figures.get("mode") != BY_BPF:
         numbers |= {"false_quiets": None, "false_quiet_seconds": None}
     lost, passed = numbers["false_quiet_seconds"], numbers["virtual_seconds"]
     share = None if lost is None or not passed else round(lost / passed, 6)
-    return {"event_clock": {**numbers, "mode": told.get("mode")}, "false_quiet_share": share}
+    return {"event_clock": {**numbers, "mode": figures.get("mode")}, "false_quiet_share": share}
 
 
 def not_known(figures: Mapping[str, Any]) -> str:
     """Why the time that passed in false quiets is not known; "" if it is known. figures: those of the verdict"""
     if figures["false_quiet_share"] is not None:
         return ""
-    told = "what the event clock let pass while the host worked is not known"
+    what = "what the event clock let pass while the host worked is not known"
     clock = figures["event_clock"]
     if clock is None or clock["mode"] == BY_BPF or clock["virtual_seconds"] is None:
-        return f"{told}: its figures are not in result.json"
-    return f"{told}: it had no BPF here (docs/event-clock.md); a constant SPEED needs none"
+        return f"{what}: its figures are not in result.json"
+    return f"{what}: it had no BPF here (docs/event-clock.md); a constant SPEED needs none"
 
 
 def unlisted(figures: Mapping[str, Any]) -> list[str]:

@@ -60,8 +60,15 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
         "stretch_of_load": of_load(stretched),
         "stretch_known": _known(collected, "stretch", ("COMPLETED", "TIMEOUT")),
         "stretch_classes": [
-            {**of, "jobs": found.jobs, "p1": found.p1, "p50": found.p50_beyond, "p99": found.p99, "judged": _judged(found)}
-            for of, found in by_class(stretched)
+            {
+                **of,
+                "jobs": of_class.jobs,
+                "p1": of_class.p1,
+                "p50": of_class.p50_beyond,
+                "p99": of_class.p99,
+                "judged": _judged(of_class),
+            }
+            for of, of_class in by_class(stretched)
         ],
         **_of_launches(collected),
         "nodes_not_responding": _largest_count(samples, "nodes_not_responding"),

@@ -147,15 +147,15 @@ def _time_of_day(event: Mapping[str, Any]) -> str:
 def halts(collected: Collected) -> str:
     """What was halted, for how long and when, as the subject of a reason."""
     words = {CONTROLLER: f"{collected.names.controller} was halted", REPLAY: "the replay's host or process was suspended"}
-    said = []
+    clauses = []
     for what, text in words.items():
         halts = [halt for halt in collected.halts if halt["what"] == what]
         if halts:
             longest = max(halts, key=lambda halt: float(halt["seconds"]))
             at = datetime.fromtimestamp(longest["since"], UTC)
             times = f"from {at:%H:%M:%S}" if len(halts) == 1 else f"{len(halts)} times, the longest from {at:%H:%M:%S}"
-            said.append(f"{text} for {sum(halt['seconds'] for halt in halts):.0f} s ({times} UTC)")
-    return f"{' and '.join(said)}: the time in which no job could start"
+            clauses.append(f"{text} for {sum(halt['seconds'] for halt in halts):.0f} s ({times} UTC)")
+    return f"{' and '.join(clauses)}: the time in which no job could start"
 
 
 def records(collected: Collected, thresholds: Thresholds) -> list[str]:

@@ -64,8 +64,10 @@ def errors(
         executed = (frame["end"] - frame["start"] - frame["suspended"]).round(_DIGITS_OF_TIMES)
         members = job_classes.members(frame["p"].to_numpy(), executed.to_numpy(), measured["classes"])
         policies, resolution = dispatch_gaps.policies(scheduling), dispatch_gaps.run_time_resolution(run)
-        found = emulation_error.errors(MeasuredRun(frame, settings, population.window, policies, own, resolution, cycle, members))
-        whole, classes, replicas = found.emulation, found.classes, found.replicas
+        half_widths = emulation_error.errors(
+            MeasuredRun(frame, settings, population.window, policies, own, resolution, cycle, members)
+        )
+        whole, classes, replicas = half_widths.emulation, half_widths.classes, half_widths.replicas
         emulation |= whole
         if (wasted := measured["metrics"]["wasted_fraction"]) is not None and "utilisation" in emulation:
             # Which work is lost stays as it was.
@@ -108,12 +110,12 @@ def _rounded(width: float | None) -> float | None:
 
 def _like_others(values: Mapping[str, float | None], emulation: Mapping[str, float | str]) -> dict[str, float]:
     """Half widths of the metrics of _LIKE. Where either value is 0 the half width is that of the other metric."""
-    found = {}
+    half_widths = {}
     for name, other in _LIKE.items():
         error, value, of_other = emulation.get(other), values.get(name), values.get(other)
         if isinstance(error, float) and value is not None and of_other is not None:
-            found[name] = error * value / of_other if value and of_other else error
-    return found
+            half_widths[name] = error * value / of_other if value and of_other else error
+    return half_widths
 
 
 def _unknown_delays(frame: pl.DataFrame) -> str:

@@ -84,11 +84,11 @@ class Resolution:
 
     def words(self) -> str:
         """What this run resolves, and why."""
-        told = f"this run resolves {self.trace_seconds:.3g} trace s"
+        sentence = f"this run resolves {self.trace_seconds:.3g} trace s"
         if self.record >= self.floor:
             at = "" if self.shrink == 100 else f" at SHRINK={self.shrink:g}"
-            return f"{told} ({self.manager}'s record has whole seconds{at})"
-        return f"{told} (a start takes {START:g} s of real time)"
+            return f"{sentence} ({self.manager}'s record has whole seconds{at})"
+        return f"{sentence} (a start takes {START:g} s of real time)"
 
     def speed_for(self, shortest: float, thresholds: Thresholds) -> str:
         """The knobs at which a time of `shortest` trace seconds is resolved, rounded to the safe side; "" if there are none.
@@ -115,15 +115,15 @@ def too_coarse(resolution: Resolution, scales: Scales, own_wait: float, threshol
     if wait is None or runtime is None:
         return ["no job started: there are no waits to measure"]
     coarse, share = resolution.trace_seconds, thresholds.resolution_share
-    found = [
+    shares = [
         f"{_share(coarse, length)} of the {name} ({_short(length)} s)"
         for name, length in (("mean wait", wait), ("median run time", runtime))
         if coarse > share * length
     ]
-    if not found:
+    if not shares:
         return []
-    told = f"too coarse: {resolution.words()}, which is {' and '.join(found)}; at most {share:.0%} is conclusive"
-    return [f"{told}: {_advice(resolution, max(0.0, wait - own_wait), runtime, thresholds)}"]
+    reason = f"too coarse: {resolution.words()}, which is {' and '.join(shares)}; at most {share:.0%} is conclusive"
+    return [f"{reason}: {_advice(resolution, max(0.0, wait - own_wait), runtime, thresholds)}"]
 
 
 def _short(value: float) -> str:
@@ -155,8 +155,8 @@ def metrics_too_coarse(resolution: Resolution, immediate_below: float | None, th
         return {}
     knobs = resolution.speed_for(immediate_below, thresholds)
     share = _share(resolution.trace_seconds, immediate_below)
-    told = f"{resolution.words()}, which is {share} of its threshold of {immediate_below:g} s"
-    return {"immediate_fraction": f"{told}: {f'{knobs} would do' if knobs else 'take a larger IMMEDIATE (make metrics)'}"}
+    reason = f"{resolution.words()}, which is {share} of its threshold of {immediate_below:g} s"
+    return {"immediate_fraction": f"{reason}: {f'{knobs} would do' if knobs else 'take a larger IMMEDIATE (make metrics)'}"}
 
 
 def relative(values: pl.Expr, run_times: pl.Expr, unresolved: float = 0.0) -> pl.Expr:

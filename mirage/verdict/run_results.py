@@ -62,32 +62,32 @@ def results(
     settings: dict[str, Any] = {"warmup_cut": cuts[0], "cooldown_cut": cuts[1], **whole}
     uncut = ""
     try:
-        found = metrics.compute(jobs, processors, nodes, tau, **settings)
+        member = metrics.compute(jobs, processors, nodes, tau, **settings)
     except WrongUse as error:
         if not error.parameter.endswith("_cut"):
             raise
         uncut, cuts = f"{error.message}; the whole schedule is measured", ("0", "0")
-        found = metrics.compute(jobs, processors, nodes, tau, **whole)
+        member = metrics.compute(jobs, processors, nodes, tau, **whole)
     if collected.malleable:
-        found["resizes"] = collected.broker
+        member["resizes"] = collected.broker
     if "not_played" in workload.columns:  # not in a folder of an earlier release
-        found["not_played"] = not_played.counts(workload)
+        member["not_played"] = not_played.counts(workload)
     layout, interval = run.machine(processors, nodes), bounds.backfill_cycle_seconds * collected.time.second
     gaps = dispatch_gaps.dispatch_gaps(collected, layout, run.scheduling, interval)
     judged = validity.judge(run, collected, layout, bounds, immediate_below=OF_RUNS, gaps=gaps)
-    found["validity"] = {**judged, "thresholds": dict(thresholds)}
-    found["validity"]["inconclusive_metrics"] |= censoring_reasons(found)
+    member["validity"] = {**judged, "thresholds": dict(thresholds)}
+    member["validity"]["inconclusive_metrics"] |= censoring_reasons(member)
     if uncut:
-        validity.add_unsure(found["validity"], uncut)
+        validity.add_unsure(member["validity"], uncut)
     population = Population.of(jobs, processors, nodes, *cuts, **changes)
     if collected.fillers is not None:
-        found["fillers"] = filler.summary(collected.fillers, found, population, changes["suspensions"], collected.time)
-    found |= metric_errors.errors(collected, jobs, population, found, gaps, run.scheduling, backfill_interval=interval)
-    validity.judge_errors(found, bounds, collected)
+        member["fillers"] = filler.summary(collected.fillers, member, population, changes["suspensions"], collected.time)
+    member |= metric_errors.errors(collected, jobs, population, member, gaps, run.scheduling, backfill_interval=interval)
+    validity.judge_errors(member, bounds, collected)
     files = run_files.render(collected, processors, nodes)
-    files[METRICS_FILE] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
+    files[METRICS_FILE] = (json.dumps(member, indent=1, allow_nan=False) + "\n").encode()
     kinds = collected.disagreements["kind"].value_counts(sort=True, name="count").rows()
-    return Results(files, found, dict(kinds))
+    return Results(files, member, dict(kinds))
 
 
 def _allocations(run: RunFolder, collected: Collected, jobs: pl.DataFrame) -> pl.DataFrame | None:

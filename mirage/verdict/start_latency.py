@@ -35,11 +35,11 @@ def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
         jobs.select("id", "width", "most_nodes", "partition"), left_on="job", right_on="id"
     )
     changes = changes_of_size(collected.allocations, jobs)
-    found = [
-        _judged(jobs.filter(here), jobs.filter(shared), pauses.filter(shared), changes.filter(shared), layout, partition)
-        for partition, here, shared in _parts(jobs, layout)
+    latencies = [
+        _judged(jobs.filter(own), jobs.filter(shared), pauses.filter(shared), changes.filter(shared), layout, partition)
+        for partition, own, shared in _parts(jobs, layout)
     ]
-    ids = pl.concat([*found, pl.Series("id", [], pl.Int64)])
+    ids = pl.concat([*latencies, pl.Series("id", [], pl.Int64)])
     started = jobs.drop_nulls("start").filter(col("id").is_in(ids.implode()))
     since = ["accepted", "eligible"]
     if collected.fillers is not None:
@@ -112,8 +112,8 @@ def _parts(jobs: pl.DataFrame, layout: Layout) -> list[tuple[str, pl.Expr, pl.Ex
     for name in names:
         if name in layout.limited or (name not in layout.partitions and len(names) > 1):
             continue
-        here = layout.partitions.get(name, frozenset(layout.nodes))
-        apart = [other for other in names if other in layout.partitions and not layout.partitions[other] & here]
+        nodes = layout.partitions.get(name, frozenset(layout.nodes))
+        apart = [other for other in names if other in layout.partitions and not layout.partitions[other] & nodes]
         parts.append((name, col("partition") == name, ~col("partition").is_in(apart)))
     return parts
 
@@ -137,13 +137,13 @@ def _judged(
     simple = state.filter(~col("left_out") & fits & apart & col("memory").is_null() & ~col("whole_nodes"))
     whole = state.filter(~col("left_out") & fits & apart & (col("memory").is_not_null() | col("whole_nodes")))
     kept = [simple["id"]]
-    for (memory,), some in whole.group_by(pl.col("memory").fill_null(0), maintain_order=True):
+    for (memory,), part in whole.group_by(pl.col("memory").fill_null(0), maintain_order=True):
         # The fewest processors that a number of idle nodes can have: the nodes with most processors may be the busy ones.
         usable = np.sort([node.usable(int(memory)) for node in nodes])
         at_least = np.concatenate([[0], np.cumsum(usable)])
-        idle = (len(nodes) - some["nodes_taken"].to_numpy()).clip(0)
-        has_nodes = ~some["whole_nodes"].to_numpy() | (idle >= some["nodes"].to_numpy())
-        kept.append(some.filter(pl.Series(has_nodes & (at_least[idle] >= some["processors"].to_numpy())))["id"])
+        idle = (len(nodes) - part["nodes_taken"].to_numpy()).clip(0)
+        has_nodes = ~part["whole_nodes"].to_numpy() | (idle >= part["nodes"].to_numpy())
+        kept.append(part.filter(pl.Series(has_nodes & (at_least[idle] >= part["processors"].to_numpy())))["id"])
     return pl.concat(kept)
 
 

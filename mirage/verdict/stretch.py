@@ -41,8 +41,8 @@ class Stretch:
         """`jobs` has the columns of `shares`."""
 
         def quantile(column: str, share: float) -> float | None:
-            found = jobs[column].quantile(share, "linear")
-            return None if found is None else round(found, 6)
+            value = jobs[column].quantile(share, "linear")
+            return None if value is None else round(value, 6)
 
         return cls(
             jobs.height,
@@ -87,12 +87,12 @@ def by_class(jobs: pl.DataFrame) -> list[tuple[dict[str, Any], Stretch]]:
     widest = jobs["processors"].max()
     if not isinstance(widest, int):
         return []
-    found: list[tuple[dict[str, Any], Stretch]] = []
+    classes: list[tuple[dict[str, Any], Stretch]] = []
     for kind, column, edges in (("size", "processors", sizes(widest)), ("runtime", "runtime", RUNTIMES)):
         below = 0
         for name, most in edges.items():
             inside = (col(column) > below) & (pl.lit(True) if most is None else col(column) <= most)
-            if (some := jobs.filter(inside)).height:
-                found.append(({"size": ALL, "runtime": ALL, kind: name}, Stretch.of(some)))
+            if (members := jobs.filter(inside)).height:
+                classes.append(({"size": ALL, "runtime": ALL, kind: name}, Stretch.of(members)))
             below = most or below
-    return found
+    return classes

@@ -15,8 +15,8 @@ WORDS = {VALID: "valid", INVALID: "not valid", INCONCLUSIVE: "inconclusive"}
 
 def verdict_of(validity: Mapping[str, Any]) -> str:
     """VALID, INVALID or INCONCLUSIVE. Folders of an earlier release tell only whether the run is valid."""
-    found: str = validity.get("verdict") or (VALID if validity["valid"] else INVALID)
-    return found
+    verdict: str = validity.get("verdict") or (VALID if validity["valid"] else INVALID)
+    return verdict
 
 
 def inconclusive_metrics(validity: Mapping[str, Any]) -> dict[str, str]:
@@ -26,8 +26,8 @@ def inconclusive_metrics(validity: Mapping[str, Any]) -> dict[str, str]:
 
 def worst(verdicts: Iterable[str]) -> str:
     """The verdict on several runs: INVALID if one is, else INCONCLUSIVE if one is."""
-    found = set(verdicts)
-    return next((verdict for verdict in (INVALID, INCONCLUSIVE) if verdict in found), VALID)
+    distinct = set(verdicts)
+    return next((verdict for verdict in (INVALID, INCONCLUSIVE) if verdict in distinct), VALID)
 
 
 def with_reasons(validity: Mapping[str, Any]) -> str:

@@ -247,8 +247,8 @@ def _instead_of_default(processors: int, minutes: int, offered: Offer) -> str:
     """The smallest partition in which a job can start that the default one cannot hold; "" where that one can, or none."""
     if offered.partitions[offered.default].holds(processors, minutes):
         return ""
-    sizes = {name: sum(kind.count * kind.cpus for kind in some.nodes) for name, some in offered.partitions.items()}
-    fits = [name for name, some in offered.partitions.items() if some.holds(processors, minutes)]
+    sizes = {name: sum(kind.count * kind.cpus for kind in partition.nodes) for name, partition in offered.partitions.items()}
+    fits = [name for name, partition in offered.partitions.items() if partition.holds(processors, minutes)]
     return min(fits, key=sizes.__getitem__, default="")
 
 

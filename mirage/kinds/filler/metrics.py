@@ -103,8 +103,8 @@ def _share(schedule: MeasuredSchedule, quantity: pl.Expr, *, per_length: bool = 
     inside = (pl.min_horizontal(until, pl.lit(end)) - pl.max_horizontal("start", pl.lit(begin))).clip(0)
     length = until - pl.col("start")
     amount = pl.when(length > 0).then(quantity / length).otherwise(0.0) if per_length else quantity
-    found = schedule.fillers.select((inside * amount * pl.col("processors")).sum()).item()
-    return float(found) / schedule.capacity
+    seconds = schedule.fillers.select((inside * amount * pl.col("processors")).sum()).item()
+    return float(seconds) / schedule.capacity
 
 
 METRICS: tuple[Metric, ...] = (

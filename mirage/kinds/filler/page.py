@@ -58,21 +58,23 @@ def panel(run: Run, frame: Timeline, busy: Steps) -> Panel | None:
 
 def section(run: Run) -> Section | None:
     """What the fillers did, and the bound of their gain; None for a run without fillers."""
-    found = run.metrics.get("fillers")
-    if not found:
+    member = run.metrics.get("fillers")
+    if not member:
         return None
     words = (
-        f"{counted(found['fillers'], 'filler')} of variant {found['variant']} ran {counted(found['executions'], 'time')}, saved "
-        f"{counted(found['saves'], 'time')}, and failed to save {counted(found['failed_saves'], 'time')}. Their useful work is "
-        f"{duration(found['work'])} of one processor at the speed of a bare process. Fillers are in no other table or picture."
+        f"{counted(member['fillers'], 'filler')} of variant {member['variant']} ran {counted(member['executions'], 'time')}, saved "
+        f"{counted(member['saves'], 'time')}, and failed to save {counted(member['failed_saves'], 'time')}. Their useful work is "
+        f"{duration(member['work'])} of one processor at the speed of a bare process. Fillers are in no other table or picture."
     )
-    outcomes = [(text, number(found["outcomes"][outcome])) for outcome, text in _OUTCOMES.items() if found["outcomes"].get(outcome)]
+    outcomes = [
+        (text, number(member["outcomes"][outcome])) for outcome, text in _OUTCOMES.items() if member["outcomes"].get(outcome)
+    ]
     parts = [Part(words, table=Table("How executions ended", ("execution", "number"), outcomes))]
-    if (bound := found.get("bound")) is not None:
-        parts.append(Part(_about_bound(found), table=_bound_table(bound), is_wide=True))
-    if found["over_time"]:
-        parts.append(Part("", table=_loads(found["over_time"], 0.0 if run.window is None else run.window.begin), is_wide=True))
-    return Section(TITLE, parts, [f"{fault}." for fault in found["faults"]])
+    if (bound := member.get("bound")) is not None:
+        parts.append(Part(_about_bound(member), table=_bound_table(bound), is_wide=True))
+    if member["over_time"]:
+        parts.append(Part("", table=_loads(member["over_time"], 0.0 if run.window is None else run.window.begin), is_wide=True))
+    return Section(TITLE, parts, [f"{fault}." for fault in member["faults"]])
 
 
 def _about_bound(found: Mapping[str, Any]) -> str:

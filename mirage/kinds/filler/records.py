@@ -82,16 +82,16 @@ def collect(run: RunFolder, log: pl.DataFrame, ahead: int, time: TimeMap) -> Fil
     log: result of `read_completions`, whose instants are `ahead` ns ahead of UTC
     Raises WrongUse for invalid words.
     """
-    told = run.settings.get(KEY)
-    if not isinstance(told, Mapping):
+    settings = run.settings.get(KEY)
+    if not isinstance(settings, Mapping):
         return None
-    words = Filler.parse(str(told.get("words", "")))
+    words = Filler.parse(str(settings.get("words", "")))
     saves, damage = read_saves(run.path / SAVES_FILE)
     runs = _executions(log, ahead)
     joined = _with_saves(runs, saves)
     faults = [*damage, *_strays(runs, saves), *_progress(saves, words), *_ends(joined, saves, words), *_overlaps(runs)]
     launch = joined.select(((col("v_began") - col("s_start") - NS // 2).clip(0) * col("processors")).sum()).item() or 0
-    return Fillers(str(told.get("variant", "")), words, _table(joined, words, time), launch / NS * time.second, faults)
+    return Fillers(str(settings.get("variant", "")), words, _table(joined, words, time), launch / NS * time.second, faults)
 
 
 def tables(collected: Collected) -> dict[str, pl.DataFrame]:
@@ -117,7 +117,7 @@ def _executions(log: pl.DataFrame, ahead: int) -> pl.DataFrame:
     """The executions in the completion log, in order of filler and start: slurm_id, filler, execution (from 1 on), s_state,
     s_start, s_end, processors, hosts, left (whether it left its node by itself, to be started again)."""
     own = log.filter("is_of_run", is_filler(col("name")), "s_ran").drop_nulls("s_start")
-    found = own.select(
+    frame = own.select(
         "slurm_id",
         "s_state",
         filler=col("name").str.strip_prefix(PREFIX).cast(pl.Int64),
@@ -127,7 +127,7 @@ def _executions(log: pl.DataFrame, ahead: int) -> pl.DataFrame:
         hosts="hosts",
         left=(col("exit_code") == EXIT_REQUEUE).fill_null(False),
     )
-    return found.sort("filler", "s_start", maintain_order=True).with_columns(execution=col("filler").cum_count().over("filler"))
+    return frame.sort("filler", "s_start", maintain_order=True).with_columns(execution=col("filler").cum_count().over("filler"))
 
 
 def _with_saves(runs: pl.DataFrame, saves: pl.DataFrame) -> pl.DataFrame:
@@ -135,8 +135,8 @@ def _with_saves(runs: pl.DataFrame, saves: pl.DataFrame) -> pl.DataFrame:
     that kept work), node, useful, saving (ns), saves, failed_saves, work, progress (ns), cause (of the last that kept work); null,
     or 0, without any."""
     was_saved = col("cause").is_in(_MADE) & (col("useful") > 0)
-    told = _of_executions(runs, saves).drop_nulls("execution")
-    by_run = told.group_by("filler", "execution", maintain_order=True).agg(
+    records = _of_executions(runs, saves).drop_nulls("execution")
+    by_run = records.group_by("filler", "execution", maintain_order=True).agg(
         v_began=col("v_start").first(),
         v_ready=col("v_ready").drop_nulls().first(),
         v_last=col("v_saved").last(),
@@ -160,9 +160,9 @@ def _of_executions(runs: pl.DataFrame, saves: pl.DataFrame) -> pl.DataFrame:
     """The records with the execution that each belongs to; null if there is none."""
     starts = runs.select("filler", "slurm_id", "execution", "s_start", s_by="s_end").sort("s_start")
     nearest: dict[str, Any] = {"by": ["filler", "slurm_id"], "strategy": "backward", "check_sortedness": False}
-    told = saves.with_row_index("row").sort("v_start").join_asof(starts, left_on="v_start", right_on="s_start", **nearest)
+    records = saves.with_row_index("row").sort("v_start").join_asof(starts, left_on="v_start", right_on="s_start", **nearest)
     within = (col("v_start") < col("s_by") + NS).fill_null(True)
-    return told.with_columns(execution=pl.when(within).then("execution")).sort("row")
+    return records.with_columns(execution=pl.when(within).then("execution")).sort("row")
 
 
 def _table(joined: pl.DataFrame, words: Filler, time: TimeMap) -> pl.DataFrame:
@@ -237,11 +237,11 @@ def vacated(fillers: Fillers | None, jobs: pl.DataFrame, log: pl.DataFrame, seco
         return nothing
     nearest: dict[str, Any] = {"by": "node", "strategy": "backward", "check_sortedness": False}
     others = nodes.drop_nulls("end").select("node", other="end").sort("other")
-    found = nodes.sort("start").join_asof(others, left_on="start", right_on="other", allow_exact_matches=False, **nearest)
-    found = found.with_columns(by=col("start") + second).sort("by").join_asof(left, left_on="by", right_on="vacated", **nearest)
-    found = found.group_by("id", maintain_order=True).agg(col("start").first(), col("vacated", "other").max())
-    found = found.filter(col("vacated") >= col("other").fill_null(-math.inf))
-    return found.select("id", vacated=pl.min_horizontal("start", "vacated"))
+    frame = nodes.sort("start").join_asof(others, left_on="start", right_on="other", allow_exact_matches=False, **nearest)
+    frame = frame.with_columns(by=col("start") + second).sort("by").join_asof(left, left_on="by", right_on="vacated", **nearest)
+    frame = frame.group_by("id", maintain_order=True).agg(col("start").first(), col("vacated", "other").max())
+    frame = frame.filter(col("vacated") >= col("other").fill_null(-math.inf))
+    return frame.select("id", vacated=pl.min_horizontal("start", "vacated"))
 
 
 def _names(text: str) -> list[str]:
@@ -307,12 +307,12 @@ def _overlaps(runs: pl.DataFrame) -> list[str]:
 
 
 def _told(table: pl.DataFrame, checks: Mapping[str, pl.Expr], what: str) -> list[str]:
-    found = []
+    messages = []
     for words, wrong in checks.items():
         rows = table.filter(wrong)
         if rows.height:
-            found.append(f"{rows.height} {what} of fillers {words}, first of filler {rows['filler'][0]}")
-    return found
+            messages.append(f"{rows.height} {what} of fillers {words}, first of filler {rows['filler'][0]}")
+    return messages
 
 
 # ---- fillers.csv ----

@@ -49,7 +49,7 @@ def summary(
     runs = fillers.executions
     counts = {outcome: runs.filter(col("outcome") == outcome).height for outcome in OUTCOMES}
     second = time.second
-    found: dict[str, Any] = {
+    member: dict[str, Any] = {
         "variant": fillers.variant,
         "words": fillers.words.text(),
         "fillers": runs["filler"].n_unique(),
@@ -68,8 +68,8 @@ def summary(
     ).row(0, named=True)
     restoring, saving, slot = means["restore_mean"], means["save_mean"], means["slot"]
     share = (restoring + saving) / slot if slot and restoring is not None and saving is not None else None
-    found |= {name: rounded(value) for name, value in means.items()} | {"t": rounded(share), "c": fillers.words.speed}
-    return found | _of_time(runs, measured, population, suspensions, share, fillers)
+    member |= {name: rounded(value) for name, value in means.items()} | {"t": rounded(share), "c": fillers.words.speed}
+    return member | _of_time(runs, measured, population, suspensions, share, fillers)
 
 
 def _of_time(
@@ -162,10 +162,10 @@ def reasons(collected: Collected, layout: Layout) -> list[str]:
     fillers = collected.fillers
     if fillers is None:
         return []
-    found = [f"the records of filler jobs contradict each other: {'; '.join(fillers.faults)}"] if fillers.faults else []
+    lines = [f"the records of filler jobs contradict each other: {'; '.join(fillers.faults)}"] if fillers.faults else []
     if failed := figures(collected)["fillers_failed"]:
-        found.append(f"{failed} executions of filler jobs failed: see the logs of slurmd")
-    return found
+        lines.append(f"{failed} executions of filler jobs failed: see the logs of slurmd")
+    return lines
 
 
 def errors(
@@ -177,22 +177,24 @@ def errors(
     capacity: processor seconds of the machine over the window
     """
     share = 0.0 if fillers is None or capacity <= 0 else fillers.launch / capacity
-    found = {name: share for name in ("filler_load", "filler_useful", "filler_lost", "filler_overhead") if values[name] is not None}
+    widths = {
+        name: share for name in ("filler_load", "filler_useful", "filler_lost", "filler_overhead") if values[name] is not None
+    }
     of_jobs = emulation.get("utilisation")
-    return found | ({"total_load": share + of_jobs} if isinstance(of_jobs, float) and values["total_load"] is not None else {})
+    return widths | ({"total_load": share + of_jobs} if isinstance(of_jobs, float) and values["total_load"] is not None else {})
 
 
 def sentences(metrics: Mapping[str, Any]) -> list[str]:
     """A sentence without a full stop about the fillers of metrics.json; none without fillers."""
-    found = metrics.get("fillers")
-    if not found:
+    fillers = metrics.get("fillers")
+    if not fillers:
         return []
     ended = metrics["metrics"]["filler_preemptions"] or 0
-    counts = f"{found['fillers']} fillers in {found['executions']} executions, {ended:.0f} ended for other jobs"
-    if (bound := found["bound"]) is None:
-        return [f"filler jobs ({found['variant']}): {counts}"]
+    counts = f"{fillers['fillers']} fillers in {fillers['executions']} executions, {ended:.0f} ended for other jobs"
+    if (bound := fillers["bound"]) is None:
+        return [f"filler jobs ({fillers['variant']}): {counts}"]
     gain, least, idle = (f"{100 * bound[name][0]:.2f} ± {100 * bound[name][1]:.2g} %" for name in ("gain", "value", "idle"))
     return [
-        f"filler jobs ({found['variant']}): {counts}; their useful work is {gain} of the machine, the bound idle (1 - t) c is "
-        f"{least} (idle {idle}, t {found['t']:.3g}, c {found['c']:g})"
+        f"filler jobs ({fillers['variant']}): {counts}; their useful work is {gain} of the machine, the bound idle (1 - t) c is "
+        f"{least} (idle {idle}, t {fillers['t']:.3g}, c {fillers['c']:g})"
     ]

@@ -76,8 +76,8 @@ def with_malleable(
     sized = [_Sized(job["processors"], job["nodes_wanted"]) for job in rows]
     count = 0
     for place in map(int, np.random.default_rng([_STREAM, seed]).permutation(jobs.height)):
-        if count < wanted and (found := _sized(rows[place], rule, cpus, most)) is not None:
-            sized[place], count = found, count + 1
+        if count < wanted and (with_size := _sized(rows[place], rule, cpus, most)) is not None:
+            sized[place], count = with_size, count + 1
     faster = pl.Series([one.faster for one in sized], dtype=pl.Float64)
     notes = {
         "malleable": count,

@@ -12,14 +12,14 @@ _KINDS = {"none": "no change", "expand": "expansion", "shrink": "shrink"}
 
 def section(run: Run) -> Section | None:
     """What the broker answered, how long it took and what changes cost; None for a run without malleable jobs."""
-    found = run.metrics.get("resizes")
-    if not found:
+    member = run.metrics.get("resizes")
+    if not member:
         return None
-    jobs, submitted = found["malleable_jobs"], run.metrics["jobs"]["submitted"]
-    done = sum(found[kind]["count"] for kind in ("expand", "shrink"))
+    jobs, submitted = member["malleable_jobs"], run.metrics["jobs"]["submitted"]
+    done = sum(member[kind]["count"] for kind in ("expand", "shrink"))
     words = (
         f"{counted(jobs, 'malleable job')} ({percent(jobs / submitted if submitted else 0.0)} of the jobs) asked the broker "
-        f"{counted(found['checks'], 'time')} whether to change their size, and did so {counted(done, 'time')}. Answers in seconds "
+        f"{counted(member['checks'], 'time')} whether to change their size, and did so {counted(done, 'time')}. Answers in seconds "
         "of the cluster; that of a shrink comes after the job has moved its data. Costs in trace time."
     )
     rows = [
@@ -32,7 +32,7 @@ def section(run: Run) -> Section | None:
             _seconds(of_kind.get("cost_mean")),
         )
         for kind, words_of_kind in _KINDS.items()
-        for of_kind in (found[kind],)
+        for of_kind in (member[kind],)
     ]
     headings = ("answer", "number", "per malleable job", "not done", "mean", "standard deviation", "longest", "mean cost")
     return Section(TITLE, [Part(words, table=Table("The broker's answers", headings, rows), is_wide=True)])

@@ -124,16 +124,16 @@ def helpers(job_ids: pl.Series) -> list[str]:
 
 def resizes(answers: pl.DataFrame, costs: pl.DataFrame, submitted: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     """The answers other than `none`, in order of their instants; columns of RESIZES_SCHEMA. A cost is the job's first after it."""
-    found = answers.filter(col("kind") != NONE).with_columns(v_instant=pl.coalesce("v_done", "v_decided", "v_asked"))
+    changes = answers.filter(col("kind") != NONE).with_columns(v_instant=pl.coalesce("v_done", "v_decided", "v_asked"))
     paid = costs.sort("v_resumed").with_columns(v_by="v_resumed")
     # A job pays the cost of a shrink before it gives up the nodes, and reports it then.
     paid = paid.select("id", "v_by", "v_cost").sort("v_by")
     nearest: dict[str, Any] = {"by": "id", "strategy": "forward", "check_sortedness": False}
-    found = found.sort("v_decided").join_asof(paid, left_on="v_decided", right_on="v_by", **nearest)
+    changes = changes.sort("v_decided").join_asof(paid, left_on="v_decided", right_on="v_by", **nearest)
     numbers = submitted.select(waits="id", **{"for": "slurm_id"})
-    found = found.join(numbers, on="for", how="left", maintain_order="left")
+    changes = changes.join(numbers, on="for", how="left", maintain_order="left")
     done = col("outcome") == DONE
-    return found.sort("v_instant", "id").select(
+    return changes.sort("v_instant", "id").select(
         job="id",
         instant=time.trace(col("v_instant")),
         **{name: col(name) for name in ("from", "to", "kind", "mode")},
@@ -152,10 +152,10 @@ def with_sizes(joined: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     """
     same = ["id", "slurm_id", "restart"]
     lists = sizes.group_by(same, maintain_order=True).agg(r_sizes="nodes", r_changes="v_from")
-    found = joined.join(lists, on=same, how="left", maintain_order="left")
+    frame = joined.join(lists, on=same, how="left", maintain_order="left")
     is_known = col("recorded") & (col("malleable") != "")
     nothing = pl.lit([], pl.List(pl.Int64))
-    return found.with_columns(
+    return frame.with_columns(
         r_sizes=pl.when(is_known).then(pl.concat_list("nodes", pl.coalesce("r_sizes", nothing))),
         r_changes=pl.when(is_known).then(pl.coalesce("r_changes", nothing)),
     )
@@ -180,9 +180,9 @@ def allocations(joined: pl.DataFrame, answers: pl.DataFrame, time: TimeMap) -> p
     own = own.explode("v_own", "v_printed", "nodes").with_columns(v_from=pl.coalesce(in_second("v_own", "v_printed"), "v_own"))
     own = own.select(*span, "v_from", "nodes")
     done = answers.filter((col("outcome") == DONE) & (col("kind") != NONE)).select("id", v_from="v_done", nodes="to")
-    told = jobs.filter(col("r_changes").is_null()).select(span).join(done, on="id", maintain_order="left")
-    told = told.filter(col("v_from") >= col("v_start") - NS)
-    both = pl.concat([own, told.select(own.columns)])
+    from_broker = jobs.filter(col("r_changes").is_null()).select(span).join(done, on="id", maintain_order="left")
+    from_broker = from_broker.filter(col("v_from") >= col("v_start") - NS)
+    both = pl.concat([own, from_broker.select(own.columns)])
     instant = pl.max_horizontal("v_start", pl.min_horizontal("v_from", "v_end"))
     return (
         both.sort("id", "v_from", maintain_order=True)

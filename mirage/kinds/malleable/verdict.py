@@ -87,10 +87,10 @@ def most_allocated(collected: Collected) -> tuple[int, float] | None:
 
 def reasons(collected: Collected, layout: Layout) -> list[str]:
     """The reason why a run is invalid in which more processors were allocated at once than the machine has."""
-    found, processors = most_allocated(collected), sum(node.processors for node in layout.nodes.values())
-    if found is None or found[0] <= processors:
+    allocated, processors = most_allocated(collected), sum(node.processors for node in layout.nodes.values())
+    if allocated is None or allocated[0] <= processors:
         return []
-    most, since = found
+    most, since = allocated
     return [
         f"{most} processors were allocated at once, {since:.0f} s into the trace, and the machine has {processors}: see resizes.csv"
     ]

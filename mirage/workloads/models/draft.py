@@ -71,8 +71,8 @@ def pick(rng: np.random.Generator, weights: Floats, count: int) -> Wholes:
     """`count` indices, each drawn in proportion to its weight."""
     bounds = np.cumsum(weights)
     # By rounding, the product can reach the last bound.
-    found: Wholes = np.searchsorted(bounds, rng.random(count) * bounds[-1], side="right").clip(0, len(weights) - 1)
-    return found
+    indices: Wholes = np.searchsorted(bounds, rng.random(count) * bounds[-1], side="right").clip(0, len(weights) - 1)
+    return indices
 
 
 def users(rng: np.random.Generator, jobs: int) -> Wholes:

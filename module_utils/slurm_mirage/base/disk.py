@@ -44,14 +44,14 @@ def out_of_space(error: BaseException, folders: Iterable[Path]) -> str | None:
     """
     if not isinstance(error, OSError) or error.errno not in _NO_SPACE:
         return None
-    found = Path(os.fsdecode(error.filename)).parent if isinstance(error.filename, (str, bytes)) else None
-    if found is None:
+    full = Path(os.fsdecode(error.filename)).parent if isinstance(error.filename, (str, bytes)) else None
+    if full is None:
         present = [folder for folder in folders if folder.exists()]
-        found = min(present, key=free_bytes, default=None)
-        if found is None or free_bytes(found) > MUCH:
+        full = min(present, key=free_bytes, default=None)
+        if full is None or free_bytes(full) > MUCH:
             return "no space left on a disk (`df` shows which): free some"
     if error.errno == errno.EROFS:
-        return f"{found} is read-only: allow it to be written"
+        return f"{full} is read-only: allow it to be written"
     if error.errno == errno.EDQUOT:
-        return f"the disk quota of {found} is used up: free some space"
-    return no_space(found)
+        return f"the disk quota of {full} is used up: free some space"
+    return no_space(full)

@@ -89,10 +89,10 @@ def _all() -> dict[int, tuple[int, int]]:
 
 def ancestors(pid: int) -> list[int]:
     """Return the ids of the parent of process `pid`, of the parent's parent, and so on."""
-    found: list[int] = []
-    while (fields := _stat_fields(found[-1] if found else pid)) and int(fields[1]) > 0:
-        found.append(int(fields[1]))
-    return found
+    pids: list[int] = []
+    while (fields := _stat_fields(pids[-1] if pids else pid)) and int(fields[1]) > 0:
+        pids.append(int(fields[1]))
+    return pids
 
 
 def environment(pid: int) -> dict[str, str]:
@@ -178,26 +178,26 @@ def of_instance(directory: str) -> dict[int, int]:
     Descendants are needed for jobs submitted without the environment (`sbatch --export=NONE`). The caller and its ancestors are
     excluded, so that a shell of the instance can stop the instance.
     """
-    found = _all()
-    parent = {pid: ppid for pid, (ppid, _) in found.items()}
+    all_processes = _all()
+    parent = {pid: ppid for pid, (ppid, _) in all_processes.items()}
     # A process that still has its start time after the check is the one that was checked.
-    members = {pid for pid, (_, started) in found.items() if belongs(pid, directory) and is_alive(pid, started)}
+    members = {pid for pid, (_, started) in all_processes.items() if belongs(pid, directory) and is_alive(pid, started)}
     has_grown = True
     while has_grown:
         children = {pid for pid, ppid in parent.items() if ppid in members and pid not in members}
         members |= children
         has_grown = bool(children)
-    return {pid: found[pid][1] for pid in members - set(_ancestry(os.getpid(), parent))}
+    return {pid: all_processes[pid][1] for pid in members - set(_ancestry(os.getpid(), parent))}
 
 
 def of_user(user: int) -> set[int]:
     """Return the ids of all processes of a user that see the same file system as the caller: a container may have the same ids."""
-    found = set()
+    pids = set()
     for pid in parents():
         with suppress(OSError):
             if user in users_of(pid) and Path(f"/proc/{pid}/root").samefile("/"):
-                found.add(pid)
-    return found
+                pids.add(pid)
+    return pids
 
 
 def _ancestry(pid: int, parent: dict[int, int]) -> Iterator[int]:

@@ -199,8 +199,8 @@ class Object:
             return _refusal(value, place, "an object")
         for name, shape in self.members.items():
             if name in value:
-                if found := shape.fault(value[name], _member(place, name)):
-                    return found
+                if fault := shape.fault(value[name], _member(place, name)):
+                    return fault
             elif not isinstance(shape, (Maybe, IfThere)):
                 return f"{_member(place, name)} is missing"
         return ""
@@ -248,8 +248,8 @@ def parse(text: str | bytes, shape: Shape = ANYTHING) -> Any:
         raise NotStrict(f"has more than {DEEPEST} nested objects and lists")
     if "\\ud" in text.lower() and not _is_unicode(value):
         raise NotStrict("has a text that is not Unicode")
-    if found := shape.fault(value, ""):
-        raise NotStrict(found)
+    if fault := shape.fault(value, ""):
+        raise NotStrict(fault)
     return value
 
 
@@ -291,12 +291,12 @@ def _refuse_constant(name: str) -> float:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names: set[str] = set()
+        twice = next(name for name, _ in pairs if name in names or names.add(name))  # type: ignore[func-returns-value]
         raise NotStrict(one_line(f"has two members {twice[:_SHOWN]!r} in one object"))
-    return found
+    return members
 
 
 def _depth(value: Any) -> int:

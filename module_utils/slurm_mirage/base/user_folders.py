@@ -142,19 +142,19 @@ class Folder:
 
     def _open_existing(self, name: str, flags: int) -> int:
         """Open the name with O_PATH, which neither waits for a FIFO nor opens a device, check it, then open exactly this file."""
-        found = self._locate(name, os.O_PATH)
+        located = self._locate(name, os.O_PATH)
         try:
-            status = os.fstat(found)
+            status = os.fstat(located)
             self._check(name, status, stat.S_IFREG)
             if status.st_uid != self.user and status.st_uid != (os.geteuid() or self.user):
                 self._check_foreign(name, status, flags)
-            return os.open(f"/proc/self/fd/{found}", flags | os.O_CLOEXEC | os.O_NONBLOCK)
+            return os.open(f"/proc/self/fd/{located}", flags | os.O_CLOEXEC | os.O_NONBLOCK)
         except BlockingIOError as error:
             raise Refused(f"{self.shown(name)}: is leased by another process") from error
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path / name)) from error
         finally:
-            os.close(found)
+            os.close(located)
 
     def _check_foreign(self, name: str, status: os.stat_result, flags: int) -> None:
         """Refuse a file of root that the user may have linked here."""
@@ -192,8 +192,8 @@ class Folder:
             raise Refused(f"{self.shown(name)}: belongs to another user (uid {status.st_uid})")
 
     def _refusal(self, name: str, status: os.stat_result | None) -> Refused:
-        found = "replaced meanwhile" if status is None else _KINDS.get(stat.S_IFMT(status.st_mode), "of an unknown kind")
-        return Refused(f"{self.shown(name)}: is {found}; remove it")
+        kind = "replaced meanwhile" if status is None else _KINDS.get(stat.S_IFMT(status.st_mode), "of an unknown kind")
+        return Refused(f"{self.shown(name)}: is {kind}; remove it")
 
     def read_bytes(self, name: str, limit: int) -> bytes:
         """Return the content of a regular file of at most `limit` bytes."""
@@ -285,8 +285,8 @@ class Folder:
     def _remove_folder(self, name: str) -> bool:
         doomed = self._take_over(name)
         try:
-            while found := doomed.names():
-                for entry in found:
+            while names := doomed.names():
+                for entry in names:
                     if not doomed._unlink(entry) and not doomed._remove_empty(entry):
                         doomed._dissolve(entry)
         finally:

@@ -62,15 +62,15 @@ class Decision:
 
 def sizes(present: int, minimum: int, maximum: int, factor: int) -> list[int]:
     """The sizes from `minimum` to `maximum` that a job of `present` nodes reaches by powers of `factor`, ascending."""
-    found, size = {present}, present
+    reached, size = {present}, present
     while size % factor == 0:
         size //= factor
-        found.add(size)
+        reached.add(size)
     size = present
     while size * factor <= maximum:
         size *= factor
-        found.add(size)
-    return sorted(size for size in found if minimum <= size <= maximum)
+        reached.add(size)
+    return sorted(size for size in reached if minimum <= size <= maximum)
 
 
 def decide(check: Check, situation: Situation) -> Decision:

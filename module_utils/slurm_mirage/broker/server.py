@@ -42,8 +42,8 @@ def job_of_process(pid: int) -> int | None:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return None
-    found = re.search(rb"(?:\A|\0)" + JOB_VARIABLE.encode() + rb"=(\d{1,10})(?:\0|\Z)", environment)
-    return int(found[1]) if found else None
+    match = re.search(rb"(?:\A|\0)" + JOB_VARIABLE.encode() + rb"=(\d{1,10})(?:\0|\Z)", environment)
+    return int(match[1]) if match else None
 
 
 class Server:

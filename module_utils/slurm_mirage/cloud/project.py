@@ -208,10 +208,10 @@ class Wanted:
 
     def need(self) -> dict[str, int]:
         """Return the number of resources to be created, by the names of their quotas (see cloud.plan.LABELS), without zeros."""
-        servers, found = self.missing(), self.cluster.found
+        servers, existing = self.missing(), self.cluster.found
         own_network = not self.wanted["network"]
         router = own_network and bool(self.wanted["external_network"])
-        lacks = {kind: int(found[kind] is None) for kind in found}
+        lacks = {kind: int(existing[kind] is None) for kind in existing}
         need = {
             **cloud_plan.required(servers),
             "key_pairs": lacks["key_pair"],

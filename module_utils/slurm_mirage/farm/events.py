@@ -96,12 +96,12 @@ def read_events(directory: Path, since: float, until: float | None = None) -> li
 
 def _parse(text: bytes) -> Iterator[Event]:
     """Yield the events in the file's content. The instance's user can write the file: other lines are left out."""
-    seen = set()
+    lines = set()
     for line in text.split(b"\n"):
         with suppress(NotStrict):
-            if line not in seen:
+            if line not in lines:
                 event = strict_json.parse(line, EVENT)
-                seen.add(line)
+                lines.add(line)
                 yield {name: _printable(value) if isinstance(value, str) else value for name, value in event.items()}
 
 

@@ -36,17 +36,17 @@ def open_noted(directory: Path, pid: int, names: Iterable[str]) -> dict[str, int
     Raises OSError if there is no such process, and PermissionError if they are not all those of the farm.
     """
     noted = read_json(directory / RECORD) or {}
-    found: dict[str, int] = {}
+    descriptors: dict[str, int] = {}
     try:
         for name in names:
-            found[name] = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-            if _identity(os.fstat(found[name])) != noted.get(name) or not is_of_own_user_namespace(found[name]):
+            descriptors[name] = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            if _identity(os.fstat(descriptors[name])) != noted.get(name) or not is_of_own_user_namespace(descriptors[name]):
                 raise PermissionError(errno.EPERM, f"its namespace {name} is not the farm's")
     except BaseException:
-        for descriptor in found.values():
+        for descriptor in descriptors.values():
             os.close(descriptor)
         raise
-    return found
+    return descriptors
 
 
 def is_of_own_user_namespace(descriptor: int) -> bool:

@@ -34,11 +34,11 @@ def entrance(directory: Path, *, as_root: bool = False) -> Iterator[Entrance]:
 
     The descriptors are closed afterwards. `open_entrance` describes argument and errors.
     """
-    found = open_entrance(directory, as_root=as_root)
+    opened = open_entrance(directory, as_root=as_root)
     try:
-        yield found
+        yield opened
     finally:
-        for descriptor in found.descriptors:
+        for descriptor in opened.descriptors:
             os.close(descriptor)
 
 

@@ -31,7 +31,7 @@ def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
     """
     specification = file_digest(directory / "etc/farm.json")
     best = (False, 0, 0)
-    deadline, seen = time.monotonic() + seconds, time.monotonic()
+    deadline, last_seen = time.monotonic() + seconds, time.monotonic()
     while True:
         state = read_state(directory)
         progress = progress_of(state, specification) if state else best
@@ -50,8 +50,8 @@ def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
             )
             raise RuntimeError(f"no further daemon is there after {seconds} s: {last_state}; see {directory}/log")
         if state is not None:
-            seen = time.monotonic()
-        elif time.monotonic() - seen > FARM_TIMEOUT:
+            last_seen = time.monotonic()
+        elif time.monotonic() - last_seen > FARM_TIMEOUT:
             raise RuntimeError(end_of_farm(directory))
         time.sleep(0.1)
 

@@ -77,8 +77,8 @@ def read_instance(directory: Path) -> dict[str, Any] | None:
 
 def belonging_to(root: Path, name: str) -> list[str]:
     """Return the names of the instances below `root` that belong to the instance `name`, sorted by number (NAME-2, NAME-10)."""
-    found = [path.parent for path in root.glob(f"{name}-*/instance.json")]
-    names = [path.name for path in found if (read_instance(path) or {}).get("belongs_to") == name]
+    folders = [path.parent for path in root.glob(f"{name}-*/instance.json")]
+    names = [path.name for path in folders if (read_instance(path) or {}).get("belongs_to") == name]
     return sorted(names, key=lambda one: (len(one), one))
 
 

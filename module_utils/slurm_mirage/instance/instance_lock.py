@@ -109,14 +109,14 @@ class Content:
     def read(cls, text: bytes) -> Content | None:
         """The content in `text`; None for anything else, such as the file that a full disk left empty."""
         try:
-            found = strict_json.parse(text, _CONTENT)
+            content = strict_json.parse(text, _CONTENT)
             return cls(
-                Holder(**{name: found["holder"][name] for name in _HOLDER.members}),
-                str(found["run"]),
-                float(found["since"]),
-                str(found["boot"]),
-                tuple((int(pid), int(started)) for pid, started in found["anchors"]),
-                float(found["seen"]),
+                Holder(**{name: content["holder"][name] for name in _HOLDER.members}),
+                str(content["run"]),
+                float(content["since"]),
+                str(content["boot"]),
+                tuple((int(pid), int(started)) for pid, started in content["anchors"]),
+                float(content["seen"]),
             )
         except NotStrict:
             return None

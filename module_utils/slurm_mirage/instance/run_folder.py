@@ -35,11 +35,11 @@ def ensure_absent(parameters: Mapping[str, Any], check_mode: bool) -> bool:
     if not directory.is_dir():
         return False
     paths = [f"runs/{parameters['run']}", *parameters["folders"]]
-    found = [path for path in paths if user_folders.status(directory, path) is not None]
+    existing = [path for path in paths if user_folders.status(directory, path) is not None]
     if not check_mode:
-        for path in found:
+        for path in existing:
             user_folders.remove(directory, path)
-    return bool(found)
+    return bool(existing)
 
 
 def write(folder: user_folders.Folder, parameters: Mapping[str, Any], check_mode: bool) -> bool:

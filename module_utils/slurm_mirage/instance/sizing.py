@@ -218,9 +218,9 @@ def instances(load: Load, running: Sequence[Load], host: Capacity, most: int) ->
     left = [host.memory, host.tasks, host.files, host.inodes, host.disk]
     wanted = needs(load, host.merges)
     for count in range(most):
-        here = running[count] if count < len(running) else Load(0, jobs=0)
-        if not _runs(load, here):
-            more = replace(wanted, memory=_memory_left_to_take(wanted, here, host))
+        present_load = running[count] if count < len(running) else Load(0, jobs=0)
+        if not _runs(load, present_load):
+            more = replace(wanted, memory=_memory_left_to_take(wanted, present_load, host))
             left = [have - need for have, need in zip(left, astuple(more))]
         if min(left) < 0:
             return count

@@ -38,15 +38,15 @@ def configure(options: Mapping[str, Any], write: bool) -> dict[str, Any]:
         parameters["settings"], parameters["partitions"] = with_fillers(
             options["settings"], options["partitions"], options["filler_grace"], version
         )
-    nodes, here = placed(parameters, front_ends or classes, before)
-    wanted = wanted_files(directory, parameters, classes, nodes, here)
+    nodes, own_nodes = placed(parameters, front_ends or classes, before)
+    wanted = wanted_files(directory, parameters, classes, nodes, own_nodes)
     touched = update(directory, wanted, device_files(directory, classes), write)
     return {
         "changed": bool(touched),
         "files": [str(path) for path in touched[:10]],
         "diff": {"before": before, "after": wanted[slurm_conf], "before_header": "slurm.conf", "after_header": "slurm.conf"},
         "slurmctld_digest": digest(wanted[slurm_conf]),
-        "nodes": [farm_entry(directory, parameters, wanted, item) for item in here],
+        "nodes": [farm_entry(directory, parameters, wanted, item) for item in own_nodes],
     }
 
 

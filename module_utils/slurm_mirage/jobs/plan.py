@@ -279,22 +279,22 @@ def with_arrays(rows: Sequence[PlanRow], arrays: Sequence[int | None], limits: S
     limit is that of an array whose jobs are all in one.
     """
     firsts: dict[int, PlanRow] = {}
-    found: dict[int, int] = {}
+    arrays_of_jobs: dict[int, int] = {}
     for row, array in zip(rows, arrays):
         if array is None:
             continue
         first = firsts.get(array)
         if first is not None and are_alike(first, row):
-            found[first.id] = found[row.id] = first.id
+            arrays_of_jobs[first.id] = arrays_of_jobs[row.id] = first.id
         else:
             firsts[array] = row
     groups: dict[int, set[int | None]] = {}
     for row, array in zip(rows, arrays):
         if array is not None:
-            groups.setdefault(array, set()).add(found.get(row.id))
+            groups.setdefault(array, set()).add(arrays_of_jobs.get(row.id))
     whole = {array for array, firsts_in in groups.items() if len(firsts_in) == 1 and None not in firsts_in}
     return [
-        replace(row, array=found.get(row.id), at_once=limit if array in whole else None)
+        replace(row, array=arrays_of_jobs.get(row.id), at_once=limit if array in whole else None)
         for row, array, limit in zip(rows, arrays, limits)
     ]
 

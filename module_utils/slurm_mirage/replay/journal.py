@@ -58,8 +58,8 @@ _EVENT = Object({"event": Text(words=tuple(EVENTS))})
 def event_in(line: bytes) -> Event:
     """The event on a line of a journal. Raises NotStrict."""
     event: Event = strict_json.parse(line, _EVENT)
-    if found := EVENTS[event["event"]].fault(event, ""):
-        raise NotStrict(found)
+    if fault := EVENTS[event["event"]].fault(event, ""):
+        raise NotStrict(fault)
     return event
 
 

@@ -507,7 +507,7 @@ def _whole_lines(descriptor: int) -> int:
     end = os.fstat(descriptor).st_size
     while end:
         begin = max(0, end - 4096)
-        if (found := os.pread(descriptor, end - begin, begin).rfind(b"\n")) >= 0:
-            return begin + found + 1
+        if (line_feed := os.pread(descriptor, end - begin, begin).rfind(b"\n")) >= 0:
+            return begin + line_feed + 1
         end = begin
     return 0

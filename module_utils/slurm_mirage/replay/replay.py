@@ -266,9 +266,9 @@ class Replay:
 
     def _doubts(self, monitor: Monitor) -> bool:
         """Whether journal and controller may disagree."""
-        seen = monitor.controller
+        controller = monitor.controller
         fresh = monitor.looked_at > self.recovery.compared_at
-        restarted = fresh and seen is not None and seen.boot_time != self.history.boot_time
+        restarted = fresh and controller is not None and controller.boot_time != self.history.boot_time
         unaccounted = fresh and not monitor.unaccounted <= self.recovery.unrecorded.keys()
         return restarted or unaccounted or self.submitter.doubtful or time.time() >= self.recovery.again_at
 

@@ -185,9 +185,9 @@ class Submitter:
         if event == Submit.event:
             self.manager.expect(self._expected(row))
         began = time.time()
-        job_id, retries, found = self._until_accepted(row, row.name, lambda: self._submit(row))
+        job_id, retries, was_found = self._until_accepted(row, row.name, lambda: self._submit(row))
         self.doubtful = self.doubtful or retries > 0
-        return self.submitted([(row.index, job_id)], event, began, time.time(), retries, found)
+        return self.submitted([(row.index, job_id)], event, began, time.time(), retries, was_found)
 
     def _array_of(self, row: PlanRow) -> list[PlanRow]:
         """The tasks of the job's array that are to be submitted; empty for a job of its own, and without arrays."""
@@ -209,10 +209,10 @@ class Submitter:
 
         self.manager.expect(())
         began = time.time()
-        array, retries, found = self._until_accepted(tasks[0], name, submit)
+        array, retries, was_found = self._until_accepted(tasks[0], name, submit)
         self.doubtful = self.doubtful or retries > 0
         jobs = [(row.index, arrays.task_id(array, row.task)) for row in tasks]
-        return self.submitted(jobs, Submit.event, began, time.time(), retries, found)
+        return self.submitted(jobs, Submit.event, began, time.time(), retries, was_found)
 
     def _expected(self, row: PlanRow) -> Iterator[Submission]:
         """The submissions of a job, and of those that are due next and soon, up to the first that depends on others: ids may
@@ -280,8 +280,8 @@ class Submitter:
 
         A node that has seen the id would refuse the job, and be drained. Raises ResourceManagerError.
         """
-        found = [job.state for job in self.manager.queue([name]) if job_id in (job.job_id, arrays.number(job.job_id))]
-        if not found or any(state is not JobState.PENDING for state in found):
+        states = [job.state for job in self.manager.queue([name]) if job_id in (job.job_id, arrays.number(job.job_id))]
+        if not states or any(state is not JobState.PENDING for state in states):
             return False
         self.manager.make_placeholder(job_id, self.placeholder)
         return True

@@ -132,8 +132,8 @@ def fillers(settings: RunSettings, lock: int) -> Fillers:
 
 def names_of(manager: str) -> Names:
     """The names that belong to the name of a manager; Slurm's if there is none."""
-    found = (one.records.names for one in IMPLEMENTATIONS.values() if one.records.names.manager == manager)
-    return next(found, IMPLEMENTATIONS[DEFAULT].records.names)
+    matching = (one.records.names for one in IMPLEMENTATIONS.values() if one.records.names.manager == manager)
+    return next(matching, IMPLEMENTATIONS[DEFAULT].records.names)
 
 
 def manager_of(directory: Path) -> str:
@@ -147,14 +147,14 @@ def records_of_daemons(kinds: Iterable[str]) -> Records:
     """The records of the resource manager that has daemons of these kinds; of the default one if there is none."""
     known = frozenset(kinds)
     with_tools = ((one.records, one.tools) for one in IMPLEMENTATIONS.values() if one.tools)
-    found = (records for records, tools in with_tools if any(kind.name in known for kind in tools.daemons))
-    return next(found, IMPLEMENTATIONS[DEFAULT].records)
+    matching = (records for records, tools in with_tools if any(kind.name in known for kind in tools.daemons))
+    return next(matching, IMPLEMENTATIONS[DEFAULT].records)
 
 
 def tools(name: str) -> HostTools:
     """What tools on hosts use of the resource manager of that name. Raises WrongUse."""
-    found = IMPLEMENTATIONS[name].tools if name in IMPLEMENTATIONS else None
-    if found is None:
+    host_tools = IMPLEMENTATIONS[name].tools if name in IMPLEMENTATIONS else None
+    if host_tools is None:
         known = ", ".join(sorted(one for one, implementation in IMPLEMENTATIONS.items() if implementation.tools))
         raise WrongUse(f"one of {known}", parameter=KEY, value=name)
-    return found
+    return host_tools

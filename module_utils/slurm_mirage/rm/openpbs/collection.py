@@ -48,23 +48,23 @@ def joined(parts: Mapping[str, str]) -> str:
 
 def parts_of(configuration: str) -> dict[str, str]:
     """The parts of a qmgr.txt by name; those that are not there are empty."""
-    found, rest, current = dict.fromkeys(PARTS, ""), configuration, ""
+    parts, rest, current = dict.fromkeys(PARTS, ""), configuration, ""
     for name in PARTS:
         # In this order: sched_config, the last part, has comments of its own.
         before, heading, after = rest.partition(f"# {name}\n")
         if heading:
             if current:
-                found[current] = before
+                parts[current] = before
             rest, current = after, name
     if current:
-        found[current] = rest
-    return found
+        parts[current] = rest
+    return parts
 
 
 def scheduler_setting(parts: Mapping[str, str], key: str) -> str:
     """The value of a setting of sched_config for all hours; empty if it is not there."""
-    found = re.findall(rf"^\s*{key}:\s*(\S+)", parts[SCHEDULER], re.MULTILINE)
-    return str(found[-1]).lower() if found else ""
+    values = re.findall(rf"^\s*{key}:\s*(\S+)", parts[SCHEDULER], re.MULTILINE)
+    return str(values[-1]).lower() if values else ""
 
 
 def does_backfill(configuration: str) -> bool:

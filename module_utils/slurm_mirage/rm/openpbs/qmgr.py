@@ -51,11 +51,11 @@ def printed(text: str) -> State:
     for line in map(str.strip, text.splitlines()):
         if created := _CREATE.match(line):
             objects[created[1]].setdefault(created[2], {})
-        elif found := _OBJECT.match(line):
-            kind, name, key, operator, value = found.groups()
+        elif match := _OBJECT.match(line):
+            kind, name, key, operator, value = match.groups()
             _add(objects[kind].setdefault(name, {}), key, operator, value)
-        elif found := _SINGLE.match(line):
-            kind, key, operator, value = found.groups()
+        elif match := _SINGLE.match(line):
+            kind, key, operator, value = match.groups()
             _add(singles[kind], key, operator, value)
     return state
 

@@ -138,8 +138,8 @@ def over_time_minutes(speed: float) -> int:
 def over_time_limit(configuration: str, speed: float) -> float:
     """Seconds beyond its time limit that a job may run, as a slurm.conf or `scontrol show config` has them (OverTimeLimit), without
     what `follow` adds for launches at `speed`."""
-    found = re.findall(r"^OverTimeLimit\s*=\s*(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
-    return 60.0 * max(0, int(found[-1]) - over_time_minutes(speed)) if found else 0.0
+    values = re.findall(r"^OverTimeLimit\s*=\s*(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
+    return 60.0 * max(0, int(values[-1]) - over_time_minutes(speed)) if values else 0.0
 
 
 def followed(setting: str, value: int, speed: float) -> int:

@@ -119,10 +119,10 @@ QUEUE_FORMAT = "%A|%F|%K|%t|%S|%r|%C|%j"
 
 def parse_queue_owners(text: str) -> list[dict[str, str | int | None]]:
     """Answer of squeue in OWNERS_FORMAT: job_id, user, submit and name of each job."""
-    found: list[dict[str, str | int | None]] = []
+    jobs: list[dict[str, str | int | None]] = []
     for line in text.splitlines():
         job_id, array, task, submit, user, name = line.split("|", 5)
-        found.append(
+        jobs.append(
             {
                 "job_id": id_of(job_id, array, task),
                 "name": name_of(name, task),
@@ -130,7 +130,7 @@ def parse_queue_owners(text: str) -> list[dict[str, str | int | None]]:
                 "submit": int(submit) if submit.isdigit() else None,
             }
         )
-    return found
+    return jobs
 
 
 OWNERS_FORMAT = "%A|%F|%K|%V|%u|%j"

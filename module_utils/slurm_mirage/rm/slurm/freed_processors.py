@@ -44,9 +44,9 @@ def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]
     Of a job that ran several times it is the last run. Jobs that were completing when the log ended are left out.
     """
     ended: dict[int, float] = {}
-    found: dict[int, tuple[float, float]] = {}
+    instants: dict[int, tuple[float, float]] = {}
     if not folder.is_dir():
-        return found
+        return instants
     with user_folders.open_folder(folder.parent, folder.name) as logs:
         for line in raw_lines(logs, "slurmctld.log", offset):
             if not (_ENDED in line or _FREED in line) or (match := _LINE.match(line)) is None:
@@ -55,10 +55,10 @@ def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]
             job_id, instant = id_of(own_id, array, task), _seconds(match[1])
             if match[2] == _ENDED and instant is not None:
                 ended[job_id] = instant
-                found.pop(job_id, None)
+                instants.pop(job_id, None)
             elif match[2] == _FREED and instant is not None and job_id in ended:
-                found[job_id] = (ended.pop(job_id), instant)
-    return found
+                instants[job_id] = (ended.pop(job_id), instant)
+    return instants
 
 
 def _seconds(stamp: bytes) -> float | None:

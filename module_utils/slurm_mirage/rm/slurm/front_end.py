@@ -77,30 +77,34 @@ def classes(count: int) -> list[NodeClass]:
 
 def lines(placed: Iterable[Nodes], nodes: Sequence[NodeClass]) -> list[FrontEnd | Emulated]:
     """All that slurm.conf has instead of nodes with ports: the front ends at their places, and the nodes behind them."""
-    ends = [FrontEnd(some.first + offset, some.address, some.port + offset) for some in placed for offset in range(some.count)]
-    return [*ends, *(Emulated(some.names, some.cpus, ends[0].address, some.extra) for some in nodes)]
+    ends = [
+        FrontEnd(node_class.first + offset, node_class.address, node_class.port + offset)
+        for node_class in placed
+        for offset in range(node_class.count)
+    ]
+    return [*ends, *(Emulated(node_class.names, node_class.cpus, ends[0].address, node_class.extra) for node_class in nodes)]
 
 
 def check_nodes(nodes: Iterable[NodeClass]) -> None:
     """Raise WrongUse for nodes that cannot be without a slurmd of their own, or have the names of front ends."""
-    for some in nodes:
-        if some.prefix == PREFIX:
+    for node_class in nodes:
+        if node_class.prefix == PREFIX:
             raise WrongUse(f"nodes: prefix {PREFIX!r}: with FRONT_END the slurmd have these names; take another one")
-        if gres_of(some.extra):
-            raise WrongUse(f"{some.names} have GRES, which needs a slurmd for each node: FRONT_END=0", parameter="front_end")
+        if gres_of(node_class.extra):
+            raise WrongUse(f"{node_class.names} have GRES, which needs a slurmd for each node: FRONT_END=0", parameter="front_end")
 
 
 def placed_in(slurm_conf: str) -> list[Nodes]:
     """Places of the front ends of an earlier slurm.conf."""
-    return [Nodes(PREFIX, int(found[1]), 1, 1, found[2], int(found[3])) for found in PLACED.finditer(slurm_conf)]
+    return [Nodes(PREFIX, int(match[1]), 1, 1, match[2], int(match[3])) for match in PLACED.finditer(slurm_conf)]
 
 
 def check_change(slurm_conf: str, wanted: int, cluster: str) -> None:
     """Raise WrongUse when the cluster with that slurm.conf has another number of front ends: its jobs would be lost."""
-    there = len(placed_in(slurm_conf))
-    if slurm_conf and there != wanted:
+    number = len(placed_in(slurm_conf))
+    if slurm_conf and number != wanted:
         raise WrongUse(
-            f"cluster {cluster} was built with FRONT_END={there}; make teardown CLUSTER={cluster} first, or name another CLUSTER",
+            f"cluster {cluster} was built with FRONT_END={number}; make teardown CLUSTER={cluster} first, or name another CLUSTER",
             parameter="front_end",
             value=wanted,
         )
@@ -110,11 +114,11 @@ def check_release(release: str, count: int) -> None:
     """Raise WrongUse for a release that does not have the mode, or does not work in it; an empty one is that of the packages."""
     if not release:
         raise WrongUse(PACKAGES, parameter="front_end", value=count)
-    found: Release = tuple(int(number) for number in re.findall(r"\d+", release)[:3])
-    if found >= GONE:
+    numbers: Release = tuple(int(number) for number in re.findall(r"\d+", release)[:3])
+    if numbers >= GONE:
         raise WrongUse(f"Slurm {release} has no front-end mode any more; {INSTEAD}", parameter="front_end", value=count)
     for first, fixed, why in BAD:
-        if first <= found < fixed:
+        if first <= numbers < fixed:
             raise WrongUse(f"Slurm {release} cannot be used: {why}; {INSTEAD}", parameter="front_end", value=count)
 
 
@@ -126,10 +130,10 @@ def has_commands(commands: Path) -> bool:
 def release_of(commands: Path) -> str:
     """The release of the Slurm whose commands are in that folder (18.08 or later)."""
     scontrol = commands / "scontrol"  # it tells its release only where it has a slurm.conf to read
-    said = _ask(scontrol, _conf(""), "-V")
-    words = said.stdout.split()
-    if said.returncode != 0 or not words:
-        raise WrongUse(f"{scontrol} does not tell its release: {(said.stderr.strip().splitlines() or ['no answer'])[-1]}")
+    answer = _ask(scontrol, _conf(""), "-V")
+    words = answer.stdout.split()
+    if answer.returncode != 0 or not words:
+        raise WrongUse(f"{scontrol} does not tell its release: {(answer.stderr.strip().splitlines() or ['no answer'])[-1]}")
     return words[-1]
 
 
@@ -140,14 +144,14 @@ def check_build(commands: Path, release: str, count: int) -> None:
     Debian's daemons named slurm*-wlm-emulator were built for it, but not the library that reads the file for them.
     """
     scontrol = commands / "scontrol"
-    said = _ask(scontrol, _conf(release) + "FrontendName=frontend1\n", "show", "hostnames", "n1")
-    if said.returncode == 0 and said.stdout.split() == ["n1"]:
+    answer = _ask(scontrol, _conf(release) + "FrontendName=frontend1\n", "show", "hostnames", "n1")
+    if answer.returncode == 0 and answer.stdout.split() == ["n1"]:
         return
-    if "--enable-front-end" in said.stderr:
+    if "--enable-front-end" in answer.stderr:
         raise WrongUse(
             f"the Slurm in {scontrol.parent} was not built with --enable-front-end; {INSTEAD}", parameter="front_end", value=count
         )
-    words = (said.stderr.strip().splitlines() or [f"exit code {said.returncode}"])[-1]
+    words = (answer.stderr.strip().splitlines() or [f"exit code {answer.returncode}"])[-1]
     raise WrongUse(f"{scontrol} cannot tell whether it has the front-end mode: {words}", parameter="front_end", value=count)
 
 

@@ -96,9 +96,13 @@ def check_partitions(partitions: Iterable[Mapping[str, Any]], classes: Sequence[
         except ValueError:
             raise WrongUse(f"{where}: names of nodes like n[1-3],fat2, or ALL") from None
         if wanted and names is None:
-            names = {f"{some.prefix}{number}" for some in classes for number in range(some.first, some.first + some.count)}
+            names = {
+                f"{node_class.prefix}{number}"
+                for node_class in classes
+                for number in range(node_class.first, node_class.first + node_class.count)
+            }
         unknown = [name for name in wanted if name not in (names or ())]
         if unknown:
             more = f" and {len(classes) - 5} classes more" if len(classes) > 5 else ""
-            there = ",".join(some.names for some in classes[:5]) + more
-            raise WrongUse(f"{where}: there is no node {unknown[0]}; the nodes are {there}")
+            some_names = ",".join(node_class.names for node_class in classes[:5]) + more
+            raise WrongUse(f"{where}: there is no node {unknown[0]}; the nodes are {some_names}")

@@ -347,8 +347,8 @@ def version_in(configuration: str) -> str | None:
 def _setting(configuration: str, name: str, value: str = r"\s*(\S+)") -> str | None:
     """The last value of a setting in a slurm.conf or an answer of `scontrol show config`, in whatever case its name is; None: it is
     not there. value: expression of what follows the equals sign, with the value as its group"""
-    found = re.findall(rf"^{name}\s*={value}", configuration, re.MULTILINE | re.IGNORECASE)
-    return found[-1] if found else None
+    values = re.findall(rf"^{name}\s*={value}", configuration, re.MULTILINE | re.IGNORECASE)
+    return values[-1] if values else None
 
 
 def _parameter(configuration: str, name: str) -> float | None:

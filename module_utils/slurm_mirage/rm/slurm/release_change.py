@@ -31,10 +31,10 @@ def line(version: str) -> str:
 
 def check(slurm_conf: str, version: str, cluster: str) -> None:
     """Raise WrongUse when `version` cannot read what the release that `slurm_conf` was written for has saved."""
-    found = BUILT_FOR.search(slurm_conf)
-    if found is None or not version:
+    match = BUILT_FOR.search(slurm_conf)
+    if match is None or not version:
         return
-    before, now = release_of(found["release"]), release_of(version)
+    before, now = release_of(match["release"]), release_of(version)
     back = 3 if now >= THREE_BACK else 2
     if 0 <= _rank(now) - _rank(before) <= back:
         return

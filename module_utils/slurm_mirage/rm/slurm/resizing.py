@@ -147,8 +147,8 @@ class Resizing(Slurm):
             if "Invalid job id" in result.stderr:
                 return None
             raise failure("squeue", result.stderr)
-        found = [_sized_job(fields) for fields in _lines(result.stdout) if fields["%t"] != "PD"]
-        return found[0] if found else None
+        jobs = [_sized_job(fields) for fields in _lines(result.stdout) if fields["%t"] != "PD"]
+        return jobs[0] if jobs else None
 
     def take_nodes(self, job: SizedJob, nodes: int, name: str, patience: int) -> int:
         if self._has_license:
