@@ -138,7 +138,7 @@ def measure(run: RunFolder) -> Measurement:
     alone, burst = parts.filter(col("id") <= ALONE), parts.filter(col("id").is_between(ALONE + 1, ALONE + BURST))
     hold_p50 = max(0.0, _quantile(alone["stretch"], 0.5) / speed)
     submit = max(0.0, _quantile(alone["submit_lag"], 0.5) / speed)
-    seconds = _seconds_a_job(burst, speed)
+    seconds = _seconds_per_job(burst, speed)
     cost = Cost(
         hold_p50=hold_p50,
         hold_p99=max(hold_p50, (_quantile(alone["stretch"], 0.99) - speed_choice.RESOLUTION) / speed),
@@ -157,7 +157,7 @@ def _quantile(values: pl.Series, share: float) -> float:
     return quantile
 
 
-def _seconds_a_job(burst: pl.DataFrame, speed: float) -> float:
+def _seconds_per_job(burst: pl.DataFrame, speed: float) -> float:
     """Real seconds per job of the burst, from the due time of the first job to the last end."""
     due, last = burst.select(col("submit").min(), col("end").max()).row(0)
     return float((last - due - _SHORT_RUNS) / speed / burst.height)

@@ -51,10 +51,10 @@ def _load() -> None:
 
 def write_meanwhile(folder: Path) -> None:
     """Make the page of one run of a comparison or a sweep while the next run begins. `write` for all makes it if this fails."""
-    _drawing.submit(_quietly, folder)
+    _drawing.submit(_make_in_background, folder)
 
 
-def _quietly(folder: Path) -> None:
+def _make_in_background(folder: Path) -> None:
     with suppress(Exception):
         make(folder)
 

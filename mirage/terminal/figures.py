@@ -90,7 +90,7 @@ def _replay(progress: Mapping[str, Any]) -> Iterator[Row]:
         yield Row("ended", ended)
     yield Row("lag", ", ".join(_lag(progress)))
     if (left := time_left(progress)) is not None and phase in ("submitting", "draining"):
-        yield Row("left", f"{left}, until {_end(progress)}")
+        yield Row("left", f"{left}, until {_expected_end(progress)}")
 
 
 def _lag(progress: Mapping[str, Any]) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _lag(progress: Mapping[str, Any]) -> Iterator[str]:
             yield f"{progress[key]} {words}"
 
 
-def _end(progress: Mapping[str, Any]) -> str:
+def _expected_end(progress: Mapping[str, Any]) -> str:
     """The expected end in local time: `05:01 to 05:09`, with dates if it is not today."""
     now = datetime.fromtimestamp(progress.get("real") or 0.0)
     first, last = (now + timedelta(seconds=left) for left in real_left(progress) or (0.0, 0.0))

@@ -62,7 +62,7 @@ _GZIP_LEVEL = 4  # takes a third of the time of level 6, for 7 % more bytes
 _Words = TypeVar("_Words", str, list[str])
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BLANKS = bytes.maketrans(b"\t\r\f\v", b"    ")
-_TOLD = 5  # number of lines whose faults are named
+_NAMED_FAULTS = 5  # number of lines whose faults are named
 LARGEST = 2.0**53
 """A float holds every whole number up to this one."""
 _NEEDED = ("job_number", "submit", "wait", "run_time", "allocated_processors", "requested_processors", "status")
@@ -134,10 +134,10 @@ def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int], Unre
     fields, unknown = _without_unknown(fields, text)
     faults = _faults(fields.select(COLUMNS))
     if faults is not None:
-        unread = Unread(fields.height, int(faults.sum()), _fault_in_words(data, faults.arg_true().head(_TOLD).to_list()))
+        unread = Unread(fields.height, int(faults.sum()), _fault_in_words(data, faults.arg_true().head(_NAMED_FAULTS).to_list()))
         refuse_if_half(unread, name)
         fields, unknown = fields.filter(~faults), unknown.filter(~faults)
-    places = fields.with_columns(unknown).filter(pl.col("unknown") > 0)["place"].head(_TOLD).to_list()
+    places = fields.with_columns(unknown).filter(pl.col("unknown") > 0)["place"].head(_NAMED_FAULTS).to_list()
     field_faults = _in_words(data, places, _unknown_of) if places else {}
     unread = replace(unread, fields=int(unknown.sum()), field_faults=field_faults)
     real = fields.select(COLUMNS)

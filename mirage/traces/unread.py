@@ -10,7 +10,7 @@ from slurm_mirage.base.errors import WrongUse
 REASON = "line of the log that cannot be read"
 """Why the jobs of such lines are left out, in `excluded` of metrics.json and experiment.json."""
 
-_TOLD = 3
+_NAMED_FAULTS = 3
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Unread:
         are taken as unknown; empty without any."""
         lines = sorted(self.faults.items())
         fields = [(line, fault) for line, faults in sorted(self.field_faults.items()) for fault in faults]
-        of_lines = f"{self.count:,} of {self.lines:,} lines could not be read: {_told(lines, self.count)}"
-        of_fields = f"fields that could not be read are taken as unknown, {self.fields:,}: {_told(fields, self.fields)}"
+        of_lines = f"{self.count:,} of {self.lines:,} lines could not be read: {_first_faults(lines, self.count)}"
+        of_fields = f"fields that could not be read are taken as unknown, {self.fields:,}: {_first_faults(fields, self.fields)}"
         return "; ".join([of_lines] * bool(self.count) + [of_fields] * bool(self.fields))
 
 
-def _told(faults: Sequence[tuple[int, str]], count: int) -> str:
-    shown = [f"line {line}: {fault}" for line, fault in faults[:_TOLD]]
+def _first_faults(faults: Sequence[tuple[int, str]], count: int) -> str:
+    shown = [f"line {line}: {fault}" for line, fault in faults[:_NAMED_FAULTS]]
     return "; ".join(shown + ["..."] * (count > len(shown)))
 
 

@@ -275,7 +275,7 @@ def _progress(saves: pl.DataFrame, words: Filler) -> list[str]:
         "have another progress than the work of their time": (made - col("useful") * words.speed).abs() > _ROUNDING + made * 1e-9,
         "have more time of work than there was since the save before": col("useful") > col("v_to") - since + _ROUNDING,
     }
-    return _told(saves, checks, "records")
+    return _contradictions(saves, checks, "records")
 
 
 def _ends(joined: pl.DataFrame, saves: pl.DataFrame, words: Filler) -> list[str]:
@@ -297,16 +297,16 @@ def _ends(joined: pl.DataFrame, saves: pl.DataFrame, words: Filler) -> list[str]
         "completed, and their own record does not say it": completed & (col("cause") != Cause.END).fill_null(True),
         "ran again after they had completed": (completed.cast(pl.Int64).cum_sum() - completed.cast(pl.Int64)).over("filler") > 0,
     }
-    return _told(table, checks, "executions")
+    return _contradictions(table, checks, "executions")
 
 
 def _overlaps(runs: pl.DataFrame) -> list[str]:
     """Messages about fillers that ran on two nodes at the same time."""
     until = col("s_end").shift(1).over("filler")
-    return _told(runs, {"began before the one before had ended": (col("s_start") < until).fill_null(False)}, "executions")
+    return _contradictions(runs, {"began before the one before had ended": (col("s_start") < until).fill_null(False)}, "executions")
 
 
-def _told(table: pl.DataFrame, checks: Mapping[str, pl.Expr], what: str) -> list[str]:
+def _contradictions(table: pl.DataFrame, checks: Mapping[str, pl.Expr], what: str) -> list[str]:
     messages = []
     for words, wrong in checks.items():
         rows = table.filter(wrong)

@@ -82,7 +82,7 @@ def decide(check: Check, situation: Situation) -> Decision:
         return _requested(check, larger, smaller, situation)
     if check.preferred:
         return _towards_preferred(check, larger, smaller, situation)
-    return _widely(check, larger, smaller, situation)
+    return _wide_optimisation(check, larger, smaller, situation)
 
 
 def _requested(check: Check, larger: Sequence[int], smaller: Sequence[int], situation: Situation) -> Decision:
@@ -104,7 +104,7 @@ def _towards_preferred(check: Check, larger: Sequence[int], smaller: Sequence[in
     return Decision(SHRINK, lower[0]) if lower else _stay(check)
 
 
-def _widely(check: Check, larger: Sequence[int], smaller: Sequence[int], situation: Situation) -> Decision:
+def _wide_optimisation(check: Check, larger: Sequence[int], smaller: Sequence[int], situation: Situation) -> Decision:
     idle, still_waiting = start_waiting(situation)
     for size in reversed(smaller):
         freed = idle + check.present - size

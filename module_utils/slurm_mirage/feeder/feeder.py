@@ -69,9 +69,9 @@ class Feeder:
         self._is_new, self._is_draining = True, False
         for entry in self._journal.entries():
             self._is_new = False
-            self._recall(entry.get("event"), entry.get("number"), entry.get("job"))
+            self._apply_entry(entry.get("event"), entry.get("number"), entry.get("job"))
 
-    def _recall(self, event: object, number: object, job: object) -> None:
+    def _apply_entry(self, event: object, number: object, job: object) -> None:
         self._is_draining |= event == "draining"
         if isinstance(number, int) and isinstance(job, int):
             if event == "submitted":

@@ -240,7 +240,7 @@ class Replay:
                 raise monitor.failure
             if self.companion is not None and self.companion.failure is not None:
                 raise self.companion.failure
-            if self._doubts(monitor):
+            if self._may_disagree(monitor):
                 recovery.compare()
             self._note_halts(monitor)
             submitter.note_ends(monitor.ended, recovery.unrecorded.keys())
@@ -264,7 +264,7 @@ class Replay:
         if on_event_clock:
             self.submitter.halts.missed(until, time.time())
 
-    def _doubts(self, monitor: Monitor) -> bool:
+    def _may_disagree(self, monitor: Monitor) -> bool:
         """Whether journal and controller may disagree."""
         controller = monitor.controller
         fresh = monitor.looked_at > self.recovery.compared_at

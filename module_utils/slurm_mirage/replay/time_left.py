@@ -95,7 +95,7 @@ class TimeLeftEstimator:
         first = sum(self._width(index, processors, nodes) * left for index, left in running)
         least = self._least(position, running, waiting, work, first, processors)
         estimate = max(least, self._in_order(position, running, waiting, work, first / rate if waiting else 0.0, rate))
-        most = self._calm((1.0 + SLACK_PART) * estimate + SLACK, passed, now, sum(work[: len(waiting)]), rate)
+        most = self._smoothed((1.0 + SLACK_PART) * estimate + SLACK, passed, now, sum(work[: len(waiting)]), rate)
         least = max(0.0, least - SLACK)
         return TimeLeft(least, max(least, most), self._cause if now < self._cause_at + CAUSE_FOR else "")
 
@@ -142,7 +142,7 @@ class TimeLeftEstimator:
             free_at += work[place] / rate
         return last
 
-    def _calm(self, estimate: float, passed: float, now: float, backlog: float, rate: float) -> float:
+    def _smoothed(self, estimate: float, passed: float, now: float, backlog: float, rate: float) -> float:
         """What is shown for an estimate of `most`; `backlog`: work of the waiting jobs."""
         before = self._most
         if before is None or estimate > GROWS_BY * before + 1.0:
