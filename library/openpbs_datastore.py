@@ -10,7 +10,7 @@ description:
   - Creates the data of the instance's own PostgreSQL in C(pbs/datastore) below its directory, with the tables of OpenPBS and the
     objects of a new server. An existing database is left alone.
   - It needs the files of M(openpbs_config). The database server and pbs_server run for some seconds, in a network of their own.
-  - It may be interrupted at any moment. The next call begins anew.
+  - It may be interrupted at any moment. The next call starts over.
 options:
   directory:
     description: Directory of the instance.

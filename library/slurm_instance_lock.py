@@ -12,7 +12,7 @@ description:
   - The lock ends with the processes on the head that stand for its holder, that is C(ansible-playbook) with a local connection and
     the C(sshd) of the connection otherwise, and not before the end of a replay in the instance. Nobody has to remove the lock of a
     killed holder.
-  - A lock is no configuration, so RV(ignore:changed) is never true, except when the lock is removed by O(state=absent).
+  - A lock is not configuration, so RV(ignore:changed) is never true, except when the lock is removed by O(state=absent).
 options:
   directory:
     description: Directory of the instance, which need not exist. The lock is a file beside it.

@@ -9,7 +9,7 @@ short_description: Check whether a cluster is as its inputs say
 description:
   - Compares the cluster with the record of its last build (its inputs, the files in C(etc), C(lib) and C(bin), Slurm's programs and
     the boot of the host), and looks at its daemons and nodes.
-  - Nodes that somebody drained or set down are returned to service, and named.
+  - Nodes that were drained or set down are returned to service, and named.
   - If the cluster does not stand, the record is removed, so that an interrupted build is not taken for a complete one.
 options:
   directory:
@@ -82,7 +82,7 @@ fresh:
   returned: when O(state=compared)
   type: str
 notes:
-  description: Lines for the user, with what somebody changed.
+  description: Lines for the user about changes that were found.
   returned: when O(state=compared)
   type: list
   elements: str

@@ -43,7 +43,7 @@ def places_of(folders: Iterable[Path]) -> list[str]:
 
 
 def instances(cluster: ClusterKnobs, count: int) -> list[str]:
-    """Names of the instances of a campaign: CLUSTER, and CLUSTER-2, CLUSTER-3, ... without those that somebody else has made.
+    """Names of the instances of a campaign: CLUSTER, and CLUSTER-2, CLUSTER-3, ... without those that others have made.
 
     On other hosts the role `instance` refuses such an instance. Raises WrongUse for a name that is too long.
     """

@@ -157,12 +157,12 @@ def _killed() -> int:
 
 
 def how_it_ended(event: Mapping[str, Any]) -> str:
-    """The cause in an event `ended`: `killed by signal 9, by somebody or by the kernel`, or `exit 1: fatal: ...`."""
+    """The cause in an event `ended`: `killed by signal 9, by a user or by the kernel`, or `exit 1: fatal: ...`."""
     number = event["signal"]
     if number == signal.SIGKILL:
         if event["out_of_memory"]:
             return "killed by the kernel, which had no memory left"
-        return "killed by signal 9, by somebody or by the kernel"
+        return "killed by signal 9, by a user or by the kernel"
     words = f": {event['words']}" if event["words"] else ""
     if number is not None:
         return f"ended by signal {number}{words}"

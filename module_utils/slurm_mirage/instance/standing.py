@@ -109,7 +109,7 @@ def forget(directory: Path) -> None:
 def standing(directory: Path, wanted: Wanted, programs: Iterable[Path], bin_folder: Path, *, mends: bool = True) -> Standing:
     """What has to be done to the cluster in `directory`.
 
-    If `mends`, unless a run goes on, nodes that somebody drained or set down are returned to service, and a slurmctld that only
+    If `mends`, unless a run goes on, nodes that were drained or set down are returned to service, and a slurmctld that only
     lacks a clean state is restarted with one.
     programs: those of the daemons. bin_folder: that of the commands. Raises WrongUse.
     """

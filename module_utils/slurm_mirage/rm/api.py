@@ -485,7 +485,7 @@ class ResourceManager(Protocol):
         """Return nodes to service that the manager took out by itself; which ones, empty for none.
 
         That happens when a killed controller restores a job as waiting that had run already, and starts it on the same node, and
-        when a job's processes end too late because the host is held up. Nodes that somebody has drained stay as they are.
+        when a job's processes end too late because the host is held up. Nodes that an administrator has drained stay as they are.
         """
         ...
 

@@ -177,7 +177,7 @@ def test_the_unexpected_ends_of_daemons_are_events(bed: Bed) -> None:
     until(lambda: bed.is_up(2))
     (event,) = read_events(bed.directory, began)
     assert (event["daemon"], event["kind"], event["exit"], event["signal"]) == ("n2", "slurmd", None, 9)
-    assert how_it_ended(event) == "killed by signal 9, by somebody or by the kernel"
+    assert how_it_ended(event) == "killed by signal 9, by a user or by the kernel"
     assert read_events(bed.directory, time.time()) == []
 
 

@@ -229,7 +229,7 @@ def test_the_end_of_a_daemon_is_named_before_its_effects(tmp_path: Path) -> None
     found = judged(run, KILLED)
     assert found["daemons_ended"] == {"munged": 1}
     assert found["reasons"][0] == (
-        "munged ended 1 time (killed by signal 9, by somebody or by the kernel, at 01:01:01 UTC): repeat the run"
+        "munged ended 1 time (killed by signal 9, by a user or by the kernel, at 01:01:01 UTC): repeat the run"
     )
     assert len(found["reasons"]) > 1 and not any("SPEED" in reason for reason in found["reasons"])
 
@@ -245,7 +245,7 @@ def test_the_causes_of_an_invalid_run(tmp_path: Path) -> None:
         "munged ended 1 time (killed by the kernel, which had no memory left, at 01:01:01 UTC on c1): "
         "take fewer NODES, or a host with more memory",
         "slurmctld ended 1 time (exit 1: fatal: no, at 01:01:01 UTC on h): repeat the run",
-        "slurmd of n1, n2, n3, n4, n5 ... ended 7 times (killed by signal 9, by somebody or by the kernel, at 01:01:01 UTC on h): "
+        "slurmd of n1, n2, n3, n4, n5 ... ended 7 times (killed by signal 9, by a user or by the kernel, at 01:01:01 UTC on h): "
         "repeat the run",
     ]
 
