@@ -44,7 +44,7 @@ def chosen(knobs: Knobs, screen: Screen) -> Speed:
 
 
 def of_a_cluster(knobs: Knobs, screen: Screen) -> Speed:
-    """SPEED of a cluster without a run: as `chosen`, but real time instead of a constant speed, which only a run can need.
+    """SPEED of a cluster without a run: as `chosen`, but real time instead of a constant speed, which depends on the run.
 
     On the event clock a cluster without a run is as fast as real time, and a run on it restarts no daemon.
     """

@@ -61,7 +61,7 @@ def words_of(rule: str, nodes: int, most: int) -> str:
         if key == "preferred" and value not in PREFERENCES:
             raise _wrong(f"{word!r} may be {', '.join(f'preferred={one}' for one in PREFERENCES)}")
         if key == "speedup":
-            raise _wrong(f"{word!r}: the rule {name} has speed-ups of its own; MIN:MAX:FACTOR:PREFERRED takes yours")
+            raise _wrong(f"{word!r}: the rule {name} has speed-ups of its own; for others give MIN:MAX:FACTOR:PREFERRED")
         if key == "preferred":
             preference = value
         else:
