@@ -361,7 +361,7 @@ def job_value(name: str, settings: Settings) -> pl.Expr:
     """What each job adds to a metric that is a mean over jobs, in columns of `Population.inside`."""
     formula = METRICS[name].formula
     if not isinstance(formula, Mean):
-        raise TypeError(f"{name} is no mean over jobs")
+        raise TypeError(f"{name} is not a mean over jobs")
     return expression(formula.quantity, settings)
 
 

@@ -1,4 +1,4 @@
-"""Inputs that are no ordinary files, too large, or already in use."""
+"""Inputs that are not regular files, too large, or already in use."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ class Folder:
         return True
 
     def _unlink(self, name: str) -> bool:
-        """Remove an entry that is no folder. Returns False when it is a folder, or when there is none."""
+        """Remove an entry that is not a folder. Returns False when it is a folder, or when there is none."""
         try:
             os.unlink(name, dir_fd=self.descriptor)
         except FileNotFoundError:

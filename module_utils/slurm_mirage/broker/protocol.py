@@ -109,7 +109,7 @@ def _size(text: str, least: int = 1) -> int:
 
 def _number(text: str, least: int, most: int, what: str) -> int:
     if not (text.isdecimal() and len(text) <= 10 and least <= int(text) <= most):
-        raise BadRequest(f"'{text}' is no {what}")
+        raise BadRequest(f"'{text}' is not a {what}")
     return int(text)
 
 

@@ -151,7 +151,7 @@ def test_a_large_file_is_refused(instance: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"\xff\xfe", "is no UTF-8 text"),
+        (b"\xff\xfe", "is not UTF-8 text"),
         (b"garbage", "is not JSON"),
         (b"", "is not JSON"),
         (b"[" * 100_000, "has more than 32 nested objects and lists"),
@@ -176,7 +176,7 @@ def test_what_is_not_there(instance: Path) -> None:
 
 @pytest.mark.parametrize("path", ["../secret", "runs/../../secret", "/etc/passwd"])
 def test_a_path_out_of_the_folder_is_refused(instance: Path, path: str) -> None:
-    with pytest.raises(WrongUse, match="no path below"):
+    with pytest.raises(WrongUse, match="not a path below"):
         user_folders.read_bytes(instance, path, 100)
 
 

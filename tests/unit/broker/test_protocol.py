@@ -25,13 +25,13 @@ def test_requests() -> None:
         (b"mirage 1 check 7 2 8 1 2 0", "the minimum 8 is above the maximum 1"),
         (b"mirage 1 check 7 2 1 8 1 0", "the factor has to be 2 or more"),
         (b"mirage 1 check 7 2 2 8 2 1", "the preferred size 1 is not within 2 to 8"),
-        (b"mirage 1 check 7 0 1 8 2 0", "'0' is no number of nodes"),
-        (b"mirage 1 check 0 2 1 8 2 0", "'0' is no job id"),
+        (b"mirage 1 check 7 0 1 8 2 0", "'0' is not a number of nodes"),
+        (b"mirage 1 check 0 2 1 8 2 0", "'0' is not a job id"),
         (b"mirage 1 check 7 -2 1 8 2 0", "'-2' is no"),
-        (b"mirage 1 check 7 99999999999999 1 8 2 0", "is no number of nodes"),
+        (b"mirage 1 check 7 99999999999999 1 8 2 0", "is not a number of nodes"),
         (b"mirage 1 resumed 7 nan", "'nan' is not a number of seconds"),
         (b"mirage 1 resumed 7 -1", "'-1' is not a number of seconds"),
-        (b"mirage 1 ready 7 \xc3\xbc", "no ASCII"),
+        (b"mirage 1 ready 7 \xc3\xbc", "not ASCII"),
     ],
 )
 def test_a_bad_request_is_refused_with_the_reason(line: bytes, reason: str) -> None:

@@ -110,7 +110,7 @@ def test_a_run_and_a_sweep(results: Path) -> None:
     assert checked("s")[0].line.startswith("ok: 12 files of results/s ")
     lines = (results / "s/sweep.csv").read_text()
     (results / "s/sweep.csv").write_text(lines.replace(",40,", ",41,", 1))
-    assert "beside them: s/sweep.csv." in checked("s")[0].message
+    assert "from the records: s/sweep.csv." in checked("s")[0].message
 
 
 def number(content: dict[str, Any], *path: str) -> None:
@@ -167,7 +167,7 @@ def test_a_page_of_another_version_is_no_failure(campaign: Path, monkeypatch: py
 
 def test_what_cannot_be_checked(results: Path) -> None:
     (results / "empty").mkdir()
-    for name, words in (("empty", "empty is no finished run"), ("away", "results/away is not there"), ("", "nothing is given")):
+    for name, words in (("empty", "empty is not a finished run"), ("away", "results/away is not there"), ("", "nothing is given")):
         with pytest.raises(WrongUse, match=f"^run: {words}"):
             checked(name)
 

@@ -47,9 +47,9 @@ def test_they_are_all_described() -> None:
     ("text", "words"),
     [
         ("a: [", "line 2: is not YAML"),
-        ("[]", "is no mapping"),
+        ("[]", "is not a mapping"),
         ("setting: {}", "there is no 'setting'"),
-        ("settings: [1]", "settings is no mapping"),
+        ("settings: [1]", "settings is not a mapping"),
         ("partitions: {}\n", None),
         ("partitions: [a]", "partitions is not a list of mappings with a name"),
         ("qos: [{}]", "qos 1: name ''"),

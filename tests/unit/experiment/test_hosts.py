@@ -44,7 +44,7 @@ def test_an_inventory_may_have_the_knobs_of_its_cluster(tmp_path: Path) -> None:
     assert (found.nodes.count, found.clock.speed) == (8, "auto"), "the inventory has no speed"
 
     variables.write_text("slurm_controller_nodes: [{count: 4, cpus: 2}]\n")
-    with pytest.raises(WrongUse, match=r"^slurm_controller_nodes of .*: make is told of machines whose nodes differ by CLASSES"):
+    with pytest.raises(WrongUse, match=r"^slurm_controller_nodes of .*: give nodes that differ to make by CLASSES"):
         knobs_of(INVENTORY=str(tmp_path))
 
 

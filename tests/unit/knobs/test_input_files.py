@@ -171,7 +171,7 @@ def test_an_archive_that_unpacks_to_very_much(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "slurm.tar.gz"
     path.write_bytes(gzip.compress(member.tobuf()) + gzip.compress(bytes(1 << 26), 1) * 100)
     line = refusal(monkeypatch, "cluster", SLURM_SOURCE=str(path))
-    assert line.startswith(f"SLURM_SOURCE: {path}: no archive that tar reads")
+    assert line.startswith(f"SLURM_SOURCE: {path}: not an archive that tar can read")
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def test_what_is_no_source_of_openpbs_is_refused(tmp_path: Path) -> None:
     archive(tmp_path / "unversioned.tar.gz", {"a/configure.ac": CONFIGURE.replace("23.06.06", "m4_esyscmd(x)")})
     refused = {
         "nowhere.tar.gz": r"cannot be read \(No such file or directory\)",
-        "text.tar.gz": "no archive that tar reads",
-        "cut.tar.gz": "no archive that tar reads",
+        "text.tar.gz": "not an archive that tar can read",
+        "cut.tar.gz": "not an archive that tar can read",
         "slurm.tar.gz": "holds no source of OpenPBS",
         "deep.tar.gz": "holds no source of OpenPBS",
         "unversioned.tar.gz": "holds no source of OpenPBS",

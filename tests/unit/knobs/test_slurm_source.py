@@ -58,8 +58,8 @@ def test_what_is_no_source_of_slurm_is_refused(tmp_path: Path) -> None:
     archive(tmp_path / "old.tar.gz", {"slurm/META": META.replace("16.05.6", "2.6.9")})
     refused = {
         "nowhere.tar.gz": r"cannot be read \(No such file or directory\)",
-        "text.tar.gz": "no archive that tar reads",
-        "cut.tar.gz": "no archive that tar reads",
+        "text.tar.gz": "not an archive that tar can read",
+        "cut.tar.gz": "not an archive that tar can read",
         "other.tar.gz": "holds no source of Slurm",
         "old.tar.gz": "2.6.9: it may be",
     }

@@ -47,5 +47,5 @@ def test_a_source_that_cannot_be_compiled_leaves_the_old_program(call: Caller, t
 
 @pytest.mark.parametrize("name", ["../a.c", "src/a.c", "..", ""])
 def test_a_file_outside_of_the_folder_is_refused(call: Caller, tmp_path: Path, name: str) -> None:
-    assert "is no name of a file" in call("compiled_program", **params(tmp_path, files={**FILES, name: ""}))["msg"]
+    assert "is not a file name" in call("compiled_program", **params(tmp_path, files={**FILES, name: ""}))["msg"]
     assert list(tmp_path.iterdir()) == []

@@ -32,5 +32,5 @@ def test_chosen_metrics_exist() -> None:
 
 
 def test_only_a_mean_has_values_of_jobs() -> None:
-    with pytest.raises(TypeError, match="wait_max is no mean over jobs"):
+    with pytest.raises(TypeError, match="wait_max is not a mean over jobs"):
         job_value("wait_max", None)  # type: ignore[arg-type]

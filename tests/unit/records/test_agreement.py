@@ -42,7 +42,7 @@ def test_presets_are_not_compared() -> None:
 
 
 def test_a_log_without_waits_says_so() -> None:
-    with pytest.raises(WrongUse, match="does not tell how long these jobs waited"):
+    with pytest.raises(WrongUse, match="does not record how long these jobs waited"):
         module.recorded_of(trace(((1, 0, -1, 10, 1),)), workload(1))
 
 

@@ -229,11 +229,11 @@ def test_folders_without_a_finished_run_are_refused(results: Path) -> None:
     with pytest.raises(WrongUse, match="run: results/gone is not there"):
         make_report("gone")
     (results / "empty").mkdir()
-    with pytest.raises(WrongUse, match="run: empty is no finished run"):
+    with pytest.raises(WrongUse, match="run: empty is not a finished run"):
         make_report("empty")
     output = io.StringIO()
     report.write(results / "empty", Screen(output))
-    assert "report.html could not be made: RUN: empty is no finished run" in output.getvalue()
+    assert "report.html could not be made: RUN: empty is not a finished run" in output.getvalue()
 
 
 def test_a_finished_run_is_shown_with_its_page(results: Path) -> None:

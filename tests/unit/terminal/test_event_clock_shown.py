@@ -99,7 +99,7 @@ def test_the_page_of_a_run_on_the_event_clock(tmp_path: Path) -> None:
     [told, *_] = run_page.summary(run)
     assert told.endswith(", on a clock that waits while the cluster computes (2 h in 12 s of real time).")
     text = run_page.page(run)
-    assert "how the clock learns who works" in text and "<td>BPF</td>" in text
+    assert "how the clock learns which threads work" in text and "<td>BPF</td>" in text
     assert "Backfill cycles, seconds" in text and "times shorter" not in text
     assert "Slurm's computing takes nearly no time in them." in html.unescape(text)
     [told, *_] = run_page.summary(finished(tmp_path / "other", None))
