@@ -30,6 +30,8 @@ SPEED = "event"
 HISTORY = "state/clock.history"
 DRIVER = "state/clock.driver"
 """A replay locks this file's first byte while it lives (`fcntl.lockf`). Without such a lock the clock runs as fast as real time."""
+HOLD_BYTE = 1
+"""Byte of the driver's file that is locked while the clock has to wait although nothing works; byte 0 is the driver's."""
 LATELY = 10.0
 """Real seconds over which the pace is measured."""
 
