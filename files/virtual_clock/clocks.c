@@ -1,13 +1,22 @@
 /* Functions that read clocks. */
 #define _GNU_SOURCE
+#include "event_clock.h"
 #include "instants.h"
 #include "virtual_clock.h"
+
+/* The virtual instant for the program. */
+static wide reading(clockid_t clock)
+{
+    if (event_page)
+        event_count_reading();
+    return virtual_now(clock);
+}
 
 EXPORT int clock_gettime(clockid_t clock, struct timespec *time)
 {
     if (is_real() || kind_of(clock) == OTHER)
         return real_clock_gettime(clock, time);
-    *time = timespec_of(virtual_now(clock));
+    *time = timespec_of(reading(clock));
     return 0;
 }
 
@@ -18,7 +27,7 @@ EXPORT int gettimeofday(struct timeval *restrict time, void *restrict zone)
         if (result != 0 || in_real_time)
             return result;
     }
-    *time = timeval_of(virtual_now(CLOCK_REALTIME));
+    *time = timeval_of(reading(CLOCK_REALTIME));
     return 0;
 }
 
@@ -35,7 +44,7 @@ EXPORT int timespec_get(struct timespec *time, int base)
 {
     if (is_real() || base != TIME_UTC)
         return real_timespec_get(time, base);
-    *time = timespec_of(virtual_now(CLOCK_REALTIME));
+    *time = timespec_of(reading(CLOCK_REALTIME));
     return base;
 }
 

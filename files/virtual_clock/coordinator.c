@@ -4,12 +4,14 @@
  *   clock_coordinator FILE [TRACEPOINTS]
  *
  * FILE is the clock file; FILE.page is the page that all processes of the instance share (page.h), FILE.history a list of instants
- * on both clocks, and FILE.driver a file that the driver of the clock locks. TRACEPOINTS are described in runnable.h; without them,
+ * on both clocks, FILE.wakes a record of the waits that were served in a run, and FILE.driver a file that the driver of the clock
+ * locks. TRACEPOINTS are described in runnable.h; without them,
  * or if the kernel refuses BPF programs, the states of threads are read from /proc.
  *
- * While a driver exists, time almost stops as long as a thread of the instance works (CRAWL), and jumps to the earliest deadline
- * of a wait when none does. Without a driver it runs as fast as real time. This process alone writes the clock. If it is killed,
- * time stops within LEASE of real time, and the next coordinator goes on from there.
+ * While a driver exists, time stops as long as a thread of the instance works, and jumps to the earliest deadline of a wait when
+ * none does. Waits that end at the same instant are served one after another, each when what the one before caused has come to
+ * rest, in an order that is the same in each run (page.h). Without a driver it runs as fast as real time. This process alone writes
+ * the clock. If it is killed, time stops within LEASE of real time, and the next coordinator goes on from there.
  *
  * It runs as the instance's user. It trusts no value in the page, only that the page belongs to that user. It ignores SIGTERM,
  * which a service manager sends to all processes at a time: those that are about to end still need the clock. Exit codes: 0 ended
@@ -40,7 +42,7 @@
 #define MILLISECOND (SECOND / 1000)
 
 #define AT_REST SECOND                 /* speed without a driver, in billionths */
-#define CRAWL (SECOND / 20)            /* speed while the instance works: a program that waits by reading the time still ends */
+#define STANDS 0                       /* with a driver: time passes by jumps only */
 #define LEASE (100 * MILLISECOND)      /* real time for which the clock goes on without this process */
 #define LONGEST_WAIT (5 * MILLISECOND) /* real time between two looks at the deadlines of an instance that works */
 #define PATIENCE (100 * MILLISECOND)   /* real time that a waiter has to look itself: longer than LONGEST_LOOK */
@@ -70,6 +72,7 @@ static int page_file;
 static ino_t page_number;
 static int driver_file;
 static int history_file;
+static int wakes_file;
 static volatile sig_atomic_t is_ending;
 
 static void end(int signal_number)
@@ -137,6 +140,32 @@ static void note_history(int64_t calendar)
     (void)!write(history_file, point, sizeof point);
 }
 
+/* ---- the record of wakes ---- */
+
+enum { WAKES_OF_A_BLOCK = 1000 };
+
+/*
+ * Adds a wait that is served to the record of the run: by its instant in ms since the run's start, its kind of program, and the
+ * number of its node. The file has, for each WAKES_OF_A_BLOCK of them, the instant of the last and a hash of all so far, so that
+ * two runs can be compared. Numbers of jobs and of waits differ between equal runs on a cluster that stands.
+ */
+static void note_wake(int64_t deadline, uint64_t name)
+{
+    int64_t origin = page->origin;
+    if (origin == 0 || deadline < origin)
+        return;
+    uint64_t program = name >> 60 == OF_JOB ? OF_JOB : name >> 32;
+    int64_t instant = (deadline - origin + MILLISECOND / 2) / MILLISECOND;
+    uint64_t hash = (page->fingerprint ^ (uint64_t)instant) * UINT64_C(0x9E3779B97F4A7C15);
+    hash = (hash ^ hash >> 29 ^ program) * UINT64_C(0xBF58476D1CE4E5B9);
+    page->fingerprint = hash;
+    if (++page->wakes % WAKES_OF_A_BLOCK)
+        return;
+    int64_t block[2] = {instant, (int64_t)hash};
+    _Static_assert(sizeof block == POINT_SIZE, "the format is fixed");
+    (void)!write(wakes_file, block, sizeof block);
+}
+
 /* ---- waits ---- */
 
 /* Of each block of slots: the version that was read, and the earliest deadline that has not been reached. */
@@ -159,6 +188,13 @@ static struct {
 
 static bool is_held;  /* time must not jump: a waiter has not looked at the clock yet, or a process holds it */
 static bool has_told; /* a waiter was told in this step of the loop, and may have registered another deadline since */
+
+/* Of the waits whose deadline is reached and whose waiters were not told, the one whose turn it is; number -1: none. */
+static struct {
+    int number;
+    uint64_t token, name;
+    int64_t deadline;
+} next_served;
 
 /* Whether a byte of a file is locked; *process is the one that has locked it, or -1 for a lock of an open file description. */
 static bool is_locked(int file, int byte, pid_t *process)
@@ -204,14 +240,43 @@ static void tell(struct slot *slot, int number, uint64_t token, int64_t deadline
         else
             free_slot(slot, token, deadline);
         break;
+    case LOOKS_ITSELF:
+        atomic_compare_exchange_strong(&slot->wake, &sleeping, TIME_IS_UP);
+        break;
     default:
         break;
     }
     runnable.tells(false);
 }
 
+static bool has_order; /* waits are served one after another; else, while time passes by itself, all at once */
+
+/* Whether a wait comes before the one whose turn it is so far: by deadline, name, and the instant of its beginning. */
+static bool is_before(uint64_t token, int64_t deadline, uint64_t name)
+{
+    if (next_served.number < 0)
+        return true;
+    if (deadline != next_served.deadline)
+        return deadline < next_served.deadline;
+    return name != next_served.name ? name < next_served.name : token < next_served.token;
+}
+
+/* Tells the waiter whose turn it is, if any. */
+static void serve_next(void)
+{
+    int number = next_served.number;
+    if (number < 0)
+        return;
+    next_served.number = -1;
+    reached[number].is_told = true;
+    reached[number].since = reached[number].seen = read_clock(CLOCK_MONOTONIC);
+    reached[number].waited = 0;
+    note_wake(next_served.deadline, next_served.name);
+    tell(&page->slots[number], number, next_served.token, next_served.deadline);
+}
+
 /* Handles a slot whose deadline is reached. */
-static void serve(struct slot *slot, int number, uint64_t token, int64_t deadline, int64_t mono)
+static void note_reached(struct slot *slot, int number, uint64_t token, int64_t deadline, int64_t mono)
 {
     if (slot->kind == HOLDS_TIME) {
         pid_t process;
@@ -231,8 +296,18 @@ static void serve(struct slot *slot, int number, uint64_t token, int64_t deadlin
     reached[number].waited += earlier(mono - reached[number].seen, LONGEST_WAIT);
     reached[number].seen = mono;
     if (!reached[number].is_told) {
-        reached[number].is_told = true;
-        tell(slot, number, token, deadline);
+        uint64_t name = slot->name;
+        if (!has_order) {
+            reached[number].is_told = true;
+            tell(slot, number, token, deadline);
+        } else if (is_before(token, deadline, name)) {
+            next_served.number = number;
+            next_served.token = token;
+            next_served.deadline = deadline;
+            next_served.name = name;
+        }
+        if (has_order)
+            return;
     }
     if (mono - reached[number].since > FORGET_AFTER && (slot->kind != GETS_SIGALRM || !holder(number)))
         free_slot(slot, token, deadline);
@@ -246,7 +321,7 @@ static void serve(struct slot *slot, int number, uint64_t token, int64_t deadlin
     }
 }
 
-/* Reads a block's slots; serves those whose deadline is reached. Returns whether there was such a slot. */
+/* Reads a block's slots; notes those whose deadline is reached. Returns whether there was such a slot. */
 static bool read_block(int block, int64_t now, int64_t mono)
 {
     bool has_reached = false;
@@ -264,19 +339,20 @@ static bool read_block(int block, int64_t now, int64_t mono)
                 blocks[block].earliest = earlier(blocks[block].earliest, deadline);
             continue;
         }
-        serve(slot, number, token, deadline, mono);
+        note_reached(slot, number, token, deadline, mono);
         has_reached = true;
     }
     return has_reached;
 }
 
-/* Serves all waits whose deadline is reached; returns the earliest deadline of the others. */
-static int64_t serve_all(int64_t now, int64_t mono)
+/* Notes all waits whose deadline is reached; returns the earliest deadline of the others. */
+static int64_t look_at_waits(int64_t now, int64_t mono)
 {
     static bool has_reached[BLOCKS];
     int64_t earliest = INT64_MAX;
     is_held = false;
     has_told = false;
+    next_served.number = -1;
     for (int block = 0; block < BLOCKS; block++) {
         if (!blocks[block].is_read || blocks[block].version != page->versions[block] || blocks[block].earliest <= now ||
             has_reached[block])
@@ -284,6 +360,23 @@ static int64_t serve_all(int64_t now, int64_t mono)
         earliest = earlier(earliest, blocks[block].earliest);
     }
     return earliest;
+}
+
+/*
+ * Waits without a slot: takes their deadline into account, and returns whether time has to stand for them. When it is reached, all
+ * of them look within LONGEST_LOOK whether they are over, and announce their deadlines again.
+ */
+static bool wait_for_overflow(int64_t now, int64_t mono, int64_t *earliest)
+{
+    static int64_t until; /* real instant */
+    int64_t deadline = page->overflow;
+    if (deadline <= now) {
+        if (atomic_compare_exchange_strong(&page->overflow, &deadline, INT64_MAX))
+            until = mono + 2 * LONGEST_LOOK;
+    } else {
+        *earliest = earlier(*earliest, deadline);
+    }
+    return mono < until;
 }
 
 /* ---- driver and holder ---- */
@@ -465,6 +558,7 @@ static void go_on(struct loop *loop)
     int64_t calendar = calendar_at(mono);
     int64_t charged = scheduler_time(loop);
     if (loop->is_driven && loop->was_driven) {
+        page->figures.scheduled += charged;
         if (page->charge) {
             calendar += charged;
             page->figures.charged += charged;
@@ -472,11 +566,19 @@ static void go_on(struct loop *loop)
         page->figures.driven += calendar - loop->calendar;
         page->figures.driven_real += mono - loop->mono;
     }
-    if (loop->is_driven && clock_now.speed > CRAWL) /* a process may have read this time: a slower clock must not show less */
+    if (loop->is_driven && clock_now.speed > STANDS) /* a process may have read this time: a slower clock must not show less */
         calendar = page->anchors[atomic_load(&page->latch) & 1].limit;
-    publish(mono, calendar, loop->is_driven ? CRAWL : AT_REST);
+    publish(mono, calendar, loop->is_driven ? STANDS : AT_REST);
     loop->mono = mono;
     loop->calendar = calendar;
+}
+
+/* Serves the wait whose turn it is; what wakes nobody up is of no use. */
+static void serve(struct loop *loop)
+{
+    serve_next(); /* the next look sees who is woken up */
+    if (runnable.mode == BY_BPF && !runnable.any())
+        pause_after(loop, read_clock(CLOCK_MONOTONIC) - loop->mono, 0);
 }
 
 /* Lets the clock jump to the earliest deadline. */
@@ -490,18 +592,18 @@ static void jump(struct loop *loop, int64_t earliest)
     note_jump(loop->mono, length);
     page->figures.jumps++;
     page->figures.jumped += length;
-    publish(mono, earliest, CRAWL);
-    (void)serve_all(earliest, mono); /* the next look sees which threads are woken up */
-    if (runnable.mode == BY_BPF && !runnable.any())
-        pause_after(loop, read_clock(CLOCK_MONOTONIC) - loop->mono, 0);
+    publish(mono, earliest, STANDS);
+    (void)look_at_waits(earliest, mono);
+    serve(loop);
 }
 
 /* Waits until the next step may have something to do. */
 static void wait_for_change(struct loop *loop, int64_t earliest, bool works)
 {
     verify(loop, works);
+    bool comes_by_itself = earliest != INT64_MAX && clock_now.speed > STANDS;
     int64_t until_deadline =
-        earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - loop->calendar) * SECOND / clock_now.speed) + 1;
+        comes_by_itself ? (int64_t)((wide)(earliest - loop->calendar) * SECOND / clock_now.speed) + 1 : LONGEST_WAIT;
     int64_t since = read_clock(CLOCK_MONOTONIC);
     runnable.wait(earlier(LONGEST_WAIT, is_held ? MILLISECOND : until_deadline), works);
     int64_t until = read_clock(CLOCK_MONOTONIC);
@@ -520,8 +622,9 @@ static void step(struct loop *loop)
     /* A coordinator that reads /proc computes while the scheduler works. */
     share_processor(loop->is_driven && runnable.mode == BY_BPF ? page->scheduler : 0, loop->mono);
     go_on(loop); /* after what may take long */
-    int64_t earliest = serve_all(loop->calendar, loop->mono);
-    if (has(HOLDER))
+    has_order = loop->is_driven;
+    int64_t earliest = look_at_waits(loop->calendar, loop->mono);
+    if (wait_for_overflow(loop->calendar, loop->mono, &earliest) || has(HOLDER))
         is_held = true;
     if (loop->is_driven != loop->was_driven || (loop->is_driven && loop->mono - loop->noted >= HISTORY_STEP)) {
         note_history(loop->calendar);
@@ -538,7 +641,9 @@ static void step(struct loop *loop)
         forget_jumps();
     if (is_quiet)
         count_false_quiets();
-    if (is_quiet && loop->is_driven && !is_held && earliest != INT64_MAX)
+    if (is_quiet && !is_held && next_served.number >= 0)
+        serve(loop);
+    else if (is_quiet && loop->is_driven && !is_held && earliest != INT64_MAX)
         jump(loop, earliest);
     else
         wait_for_change(loop, earliest, works || (loop->is_driven && runnable.any()));
@@ -614,6 +719,9 @@ int main(int argc, char **argv)
     }
     if (fstat(history_file, &status) != 0 || ftruncate(history_file, status.st_size / POINT_SIZE * POINT_SIZE) != 0)
         return fail("history", argv[1]);
+    wakes_file = open_beside(argv[1], ".wakes", O_WRONLY | O_APPEND | O_CREAT);
+    if (wakes_file < 0)
+        return fail("wakes", argv[1]);
     driver_file = open_beside(argv[1], ".driver", O_RDWR | O_CREAT);
     if (driver_file < 0)
         return fail("driver", argv[1]);

@@ -21,6 +21,9 @@
 /* A wait without a signal or a coordinator ends after this real time, to look again. */
 #define LONGEST_SLEEP (3600 * SECOND)
 
+#define STEP_OF_READERS (SECOND / 100) /* virtual time for which a program waits that waits by reading the clock */
+enum { READINGS = 100000 };
+
 enum { PATH_SIZE = 4096, CONDITION_WAITERS = 1024, BUCKETS = 256, TIMERS = 64 };
 enum { KEY_RESERVED = 1 }; /* of an entry of `timers` that is being changed */
 
@@ -126,6 +129,11 @@ int64_t event_now(void)
     }
 }
 
+bool event_stands(void)
+{
+    return event_page->anchors[atomic_load(&event_page->latch) & 1].speed == 0;
+}
+
 /* ---- slots ---- */
 
 static void note_change(const struct slot *slot)
@@ -133,13 +141,30 @@ static void note_change(const struct slot *slot)
     atomic_fetch_add(&event_page->versions[(slot - event_page->slots) / SLOTS_OF_A_BLOCK], 1);
 }
 
-void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
+static _Thread_local uint32_t readings __attribute__((tls_model("initial-exec")));
+
+static uint32_t program_kind = OF_OTHERS;
+static uint32_t program_number;
+static _Atomic uint32_t waits; /* of this process */
+
+void event_name_program(uint32_t kind, uint32_t number)
+{
+    program_kind = kind;
+    program_number = number;
+}
+
+/* For a wait without a slot, at each look: the clock must not pass its deadline. */
+static void announce(int64_t deadline)
+{
+    int64_t earliest = event_page->overflow;
+    while (deadline < earliest && !atomic_compare_exchange_weak(&event_page->overflow, &earliest, deadline))
+        ;
+}
+
+/* Takes a free slot for a wait, if there is one, or announces its deadline. */
+static void take_slot(struct event_wait *wait, uint32_t kind)
 {
     static _Thread_local uint32_t last __attribute__((tls_model("initial-exec")));
-    *wait = (struct event_wait){.deadline = deadline, .slice = FIRST_LOOK};
-    wait->token = 1 + atomic_fetch_add(&event_page->tickets, 1);
-    if (kind == LOOKS_ITSELF)
-        wait->sleeper = sleeper((int32_t)syscall(SYS_gettid), real_ns(CLOCK_MONOTONIC));
     for (uint32_t tried = 0; tried < SLOTS; tried++) {
         struct slot *slot = &event_page->slots[(last + tried) % SLOTS];
         uint64_t none = 0;
@@ -148,13 +173,27 @@ void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
             continue;
         last = (last + tried) % SLOTS;
         wait->slot = slot;
+        slot->name = wait->name;
         slot->wake = asleep(wait->token);
         slot->kind = kind;
-        slot->deadline = deadline;
+        slot->deadline = wait->deadline;
         note_change(slot);
         return;
     }
-    atomic_fetch_add(&event_page->figures.unlisted, 1);
+    announce(wait->deadline);
+}
+
+void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
+{
+    readings = 0;
+    *wait = (struct event_wait){.deadline = deadline, .slice = FIRST_LOOK};
+    wait->token = 1 + atomic_fetch_add(&event_page->tickets, 1);
+    if (kind == LOOKS_ITSELF)
+        wait->sleeper = sleeper((int32_t)syscall(SYS_gettid), real_ns(CLOCK_MONOTONIC));
+    wait->name = wait_name(program_kind, program_number, atomic_fetch_add(&waits, 1));
+    take_slot(wait, kind);
+    if (!wait->slot)
+        atomic_fetch_add(&event_page->figures.unlisted, 1);
 }
 
 void event_end(struct event_wait *wait)
@@ -176,7 +215,10 @@ void event_cancel(void *wait)
 
 struct timespec event_slice(struct event_wait *wait)
 {
-    int64_t slice = event_now() >= wait->deadline ? 0 : wait->slice;
+    if (!wait->slot)
+        take_slot(wait, LOOKS_ITSELF);
+    bool is_over = wait->slot && wait->slot->token == wait->token ? wait->slot->wake == TIME_IS_UP : event_now() >= wait->deadline;
+    int64_t slice = is_over ? 0 : wait->slice;
     wait->slice = slice * 2 > LONGEST_LOOK ? LONGEST_LOOK : slice * 2;
     return timespec_of_ns(slice);
 }
@@ -245,9 +287,11 @@ struct sleep {
 
 static void sleep_until_deadline(struct sleep *sleep)
 {
-    const struct event_wait *wait = &sleep->wait;
+    struct event_wait *wait = &sleep->wait;
     /* A signal may have been meant for the slot's former owner. The order matters: time is set before `wake`. */
     while (!sleep->error) {
+        if (!wait->slot)
+            take_slot(wait, WAITS_ON_FUTEX);
         if (wait->slot && wait->slot->token == wait->token)
             atomic_exchange(&wait->slot->wake, asleep(wait->token));
         if (event_now() >= wait->deadline)
@@ -267,6 +311,21 @@ int event_sleep(int64_t deadline)
     sleep_until_deadline(&sleep);
     pthread_cleanup_pop(1);
     return sleep.error;
+}
+
+void event_count_reading(void)
+{
+    if (++readings < READINGS)
+        return;
+    readings = 0;
+    if (!event_stands())
+        return;
+    int state, error = errno;
+    atomic_fetch_add(&event_page->figures.reader_steps, 1);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* reading a clock is no cancellation point */
+    (void)event_sleep(event_now() + STEP_OF_READERS);
+    pthread_setcancelstate(state, NULL);
+    errno = error;
 }
 
 /* ---- condition variables ---- */

@@ -20,15 +20,28 @@ extern struct page *event_page;
 /* Maps FILE.page; `gettime` is the C library's clock_gettime. Returns null, or why the page cannot be used. */
 const char *event_map(const char *clock_file, int (*gettime)(clockid_t clock, struct timespec *time));
 
+/* Names this program in its waits (wait_name in page.h), the same in each run. */
+void event_name_program(uint32_t kind, uint32_t number);
+
 /* The virtual calendar's time in ns. */
 int64_t event_now(void);
+
+/* Whether time passes by jumps only, as with a driver. */
+bool event_stands(void);
+
+/*
+ * To be called for each reading of the clock by the program: time stands while a thread works, so one that waits by reading would
+ * wait for ever. After READINGS of them in a thread without a wait in between the thread waits for a step of time.
+ */
+void event_count_reading(void);
 
 /* A wait in the shared page until an instant of the virtual calendar. */
 struct event_wait {
     int64_t deadline;
     int64_t slice; /* real ns until the next look */
     uint64_t token;
-    struct slot *slot; /* null: all slots are taken; the wait then ends late, never early */
+    uint64_t name;     /* of the slot */
+    struct slot *slot; /* null: all slots were taken so far; the wait then ends late, never early */
     uint64_t sleeper;  /* of a waiter that looks itself (page.h) */
 };
 

@@ -16,7 +16,7 @@ enum { SLOTS = 65536, SLOTS_OF_A_BLOCK = 64, BLOCKS = SLOTS / SLOTS_OF_A_BLOCK }
 /* How the end of a wait reaches the waiter. */
 enum {
     WAITS_ON_FUTEX = 1, /* the coordinator sets `wake` and calls FUTEX_WAKE */
-    LOOKS_ITSELF = 2,   /* the waiter reads the clock at least each LONGEST_LOOK */
+    LOOKS_ITSELF = 2,   /* the coordinator sets `wake`; the waiter looks at it at least each LONGEST_LOOK */
     GETS_SIGALRM = 3,   /* the coordinator sends SIGALRM to the process that has a write lock (fcntl(2)) on byte SLOT of the file */
 };
 
@@ -66,7 +66,16 @@ struct slot {
     _Atomic int64_t deadline;            /* on the virtual calendar; INT64_MAX: none */
     _Atomic uint32_t wake;               /* a futex */
     _Atomic uint32_t kind;
+    _Atomic uint64_t name; /* the same in each run: of the waiting program, and which of its waits this is (`wait_name`) */
 };
+
+/* The order in which waits that end at the same instant are served, before the number of the node or job and that of the wait. */
+enum { OF_CONTROLLER, OF_NODE, OF_STEP, OF_OTHERS, OF_JOB };
+
+static inline uint64_t wait_name(uint32_t kind_of_program, uint32_t number, uint32_t wait)
+{
+    return (uint64_t)kind_of_program << 60 | (uint64_t)(number & 0xFFFFFFF) << 32 | wait;
+}
 
 /* A look at the clock by a waiter that looks itself: it was woken up by the end of a part of its wait, not by what it waits for. */
 struct look {
@@ -94,10 +103,15 @@ struct page {
         _Atomic int64_t started, starts;            /* of coordinators: when the last one did (since the epoch), number */
         _Atomic int64_t given_up;                   /* waits that did not end at their deadline */
         _Atomic int64_t charged;                    /* virtual ns for the scheduler's processor time */
-        _Atomic int64_t unlisted; /* waits that began while all slots were taken: the clock did not know their ends */
+        _Atomic int64_t unlisted;     /* waits that began while all slots were taken: the clock did not know their ends */
+        _Atomic int64_t scheduled;    /* processor ns of the scheduler, while a driver existed */
+        _Atomic int64_t reader_steps; /* steps of time for programs that wait by reading the clock */
     } figures;
     _Alignas(256) _Atomic int32_t scheduler; /* process id of the scheduler's daemon */
     _Atomic uint32_t charge;                 /* 1: its processor time passes on the virtual clock */
+    _Atomic int64_t overflow;                /* the earliest deadline of the waits without a slot, said again each LONGEST_LOOK */
+    _Atomic int64_t origin;                  /* virtual instant of the run's start, from which the record of wakes counts */
+    _Atomic uint64_t wakes, fingerprint;     /* waits that were served since, and a hash of them */
     _Alignas(4096) struct slot slots[SLOTS];
     _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */
     struct look looked[KEPT_LOOKS];    /* the last ones: number N, counted by `looks`, at N % KEPT_LOOKS */

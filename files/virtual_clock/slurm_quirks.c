@@ -11,6 +11,8 @@
 #include <sys/prctl.h>
 
 #define SAVES "SLURM_MIRAGE_SAVES"
+#define DAEMON "SLURM_MIRAGE_DAEMON" /* the farm's name of a daemon, which ends with the number of the node */
+#define JOB "SLURM_JOB_ID"
 #define SCRIPT_MODE "SLURMSCRIPTD_MODE" /* slurmctld's child slurmscriptd has it, and slurmctld's name, from Slurm 24.11 on */
 
 /* Real time between wake-ups without a purpose on the event-driven clock, where they would hold time up. */
@@ -18,6 +20,12 @@
 
 static bool is_controller; /* this program is slurmctld */
 static bool is_step;       /* slurmstepd */
+static bool is_node;       /* slurmd */
+
+bool is_daemon(void)
+{
+    return is_controller || is_step || is_node;
+}
 
 /*
  * slurmctld writes its state every 5 s of its time when it has changed, and waits until each of its files is on the disk, while
@@ -26,13 +34,34 @@ static bool is_step;       /* slurmstepd */
  */
 bool saves_to_memory;
 
+/* The number at the end of the value of a variable of the environment; 0 without one. */
+static uint32_t number_in(const char *variable)
+{
+    const char *value = getenv(variable);
+    uint32_t number = 0;
+    for (; value && *value; value++)
+        number = *value >= '0' && *value <= '9' ? number * 10 + (uint32_t)(*value - '0') : 0;
+    return number;
+}
+
+/* Names the program in its waits, by the node for daemons of nodes, else by the job. */
+static void name_waits(void)
+{
+    bool is_of_job = getenv(JOB) && !is_step;
+    uint32_t kind = is_of_job ? OF_JOB : is_controller ? OF_CONTROLLER : is_step ? OF_STEP : is_node ? OF_NODE : OF_OTHERS;
+    event_name_program(kind, number_in(is_of_job ? JOB : DAEMON));
+}
+
 void set_up_quirks(void)
 {
     const char *saves = getenv(SAVES);
     is_controller = strcmp(program_invocation_short_name, "slurmctld") == 0;
     is_step = strcmp(program_invocation_short_name, "slurmstepd") == 0;
+    is_node = strcmp(program_invocation_short_name, "slurmd") == 0;
     if (event_page && is_controller && !getenv(SCRIPT_MODE))
         event_page->scheduler = (int32_t)getpid();
+    if (event_page)
+        name_waits();
     saves_to_memory = is_controller && saves && strcmp(saves, "memory") == 0;
 }
 

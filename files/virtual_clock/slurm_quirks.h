@@ -15,6 +15,9 @@
 /* Looks which daemon this program is. On the event-driven clock the page must be mapped. */
 void set_up_quirks(void);
 
+/* Whether this is slurmctld, slurmd or slurmstepd. */
+bool is_daemon(void);
+
 /* Whether fsync returns at once. */
 extern bool saves_to_memory;
 

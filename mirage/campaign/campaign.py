@@ -323,7 +323,8 @@ class Campaign:
     def _play(self, part: Part, prepared: Prepared, lane: Lane) -> Ending:
         """Start or continue one run, and write its status.json."""
         is_new = not (part.folder / EXPERIMENT_FILE).exists()
-        prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs.clock.speed
+        dues, speed = [due + part.shift for due in prepared.dues], prepared.knobs.clock.speed
+        prepared = replace(prepared, dues=dues, replica=part.member.replica)
         if is_new:
             what = runs.describe(prepared.knobs, self._inputs_of(part), self.source.description)
             prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift, **lane.place()}, part.name())

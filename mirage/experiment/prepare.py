@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from mirage.experiment import configuration, run_length, site, standing
+from mirage.experiment import configuration, fractions, run_length, site, standing
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.expected_queue import Queue, expected_queue
 from mirage.kinds.malleable import experiment as malleable
@@ -20,6 +20,7 @@ from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import SLURM
 from mirage.records.file_names import EXPERIMENT_FILE, PLAN_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
+from mirage.records.run_clock import EVENT
 from mirage.records.run_folder import RunFolder
 from mirage.text.words import about
 from mirage.traces import swf
@@ -162,6 +163,8 @@ class Prepared:
     shrink: Decimal
     workload: Workload
     dues: list[float]
+    replica: int = 1
+    """Number of the run among those of the same configuration: each draws fractions of seconds of its own."""
 
     @classmethod
     def make(cls, knobs: Knobs, trace: Trace, shrink: Decimal) -> Prepared:
@@ -252,6 +255,7 @@ class Prepared:
         config = configuration.of(self.knobs.scheduler)
         charged = config.has_accounting(self.knobs) or config.shares_by_account
         asked = self.requests
+        dues, run_times = self._with_fractions()
         jobs = self.workload.jobs.iter_rows(named=True)
         rows = [
             submissions.PlanRow(
@@ -260,7 +264,7 @@ class Prepared:
                 due=due,
                 processors=job["processors"],
                 nodes=job["nodes_wanted"],
-                runtime=job["runtime_virtual"],
+                runtime=run_time,
                 limit_minutes=limit,
                 cancel_after=job["cancel_after_virtual"],
                 partition=partition,
@@ -273,14 +277,25 @@ class Prepared:
                 think=job["think_virtual"] or 0.0,
                 malleable=job.get("malleable", ""),
             )
-            for index, (job, due, partition, level, memory, limit) in enumerate(
-                zip(jobs, self.dues, asked.partitions, asked.qos, asked.memory, asked.limits, strict=True)
+            for index, (job, due, run_time, partition, level, memory, limit) in enumerate(
+                zip(jobs, dues, run_times, asked.partitions, asked.qos, asked.memory, asked.limits, strict=True)
             )
         ]
         logged = self.workload.jobs
         if "array_job" not in logged.columns or configuration.of(self.knobs.scheduler).rm != SLURM or self.knobs.fillers.is_wanted:
             return rows
         return submissions.with_arrays(rows, logged["array_job"].to_list(), logged["array_limit"].to_list())
+
+    def _with_fractions(self) -> tuple[list[float], list[float]]:
+        """Instants of submissions and run times; on the event clock with fractions of seconds from SEED. Groups of jobs that are
+        submitted together, and malleable jobs, which compute their run times, stay as they are."""
+        jobs, seed = self.workload.jobs, self.knobs.workload.seed
+        run_times: list[float] = jobs["runtime_virtual"].to_list()
+        if self.knobs.clock.speed != EVENT:
+            return self.dues, run_times
+        groups, has_sizes = self.knobs.jobs.groups, self.knobs.malleable.is_wanted
+        dues = self.dues if groups else fractions.submissions(self.dues, self.workload.presets(), seed, self.replica)
+        return dues, run_times if has_sizes else fractions.run_times(run_times, seed, self.replica)
 
     def write(self, folder: Path, experiment: dict[str, Any], run: str = "") -> None:
         """Create results/RUN with its inputs in one step. run: name of the run on the head, by default that of the folder."""

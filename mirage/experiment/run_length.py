@@ -4,6 +4,9 @@ On the event clock the host works for each job (submission, launch, end), for sl
 time, and for backfill cycles, which look at each waiting job and all processors. On a constant clock a run takes the cluster's time
 divided by SPEED. Both take the time of the command around the replay: the cluster, the collection, the metrics and the page.
 
+Beside programs that compute, a program that computes takes `slowness` times longer, as the command around the replay does. The
+daemons sleep and wake up in turns, and get a processor sooner: a replay takes about the square root of that longer.
+
 The constants are of runs on 2 processors at rest, with 40 to 2,000 jobs on 60 to 16,384 nodes (docs/accuracy.md).
 """
 
@@ -51,7 +54,7 @@ class Length:
     def range(self) -> tuple[float, float]:
         """Least and most real seconds of the whole command on the host as it is now. The most is at most four times the least."""
         slow = slowness()
-        replay = self.replay * (slow if self.factor == RANGE else 1)
+        replay = self.replay * (math.sqrt(slow) if self.factor == RANGE else 1)
         around = self.around * slow
         return replay / self.factor + around / RANGE, replay * self.factor + around * RANGE
 

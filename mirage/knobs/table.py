@@ -376,7 +376,7 @@ TABLE = (
         speed,
         f"a number above 0 and up to {MAX_SPEED} (20, 0.5), event or auto",
         "the clock. auto: event where it can be, else the largest constant number for which the run is valid (make cluster: 1). "
-        "event: the cluster's time nearly stops while its processes compute, and jumps to the next event when all of them wait "
+        "event: the cluster's time stops while its processes compute, and jumps to the next event when all of them wait "
         "(one host). A number: all of Slurm sees time pass so many times faster; 1: real time",
         _BUILD,
         is_input=True,

@@ -1,6 +1,6 @@
 """Which clock a run had: one that runs SPEED times as fast as real time, or the event clock (SPEED=event).
 
-The event clock nearly stops while the cluster computes and jumps when all of it waits. The replay uses it as well, so all instants
+The event clock stops while the cluster computes and jumps when all of it waits. The replay uses it as well, so all instants
 of its records are those of the cluster: such a run is processed as one at SPEED=1, and its run.json has "speed": 1, "clock_kind":
 "event".
 """

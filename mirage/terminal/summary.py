@@ -110,7 +110,7 @@ def trust(runs: Mapping[str, Content], unused: Set[str] = frozenset()) -> list[s
     slow = [run for run, content in runs.items() if is_slow_elsewhere(content["validity"])]
     if slow:
         of = "" if len(slow) == len(runs) else f" ({', '.join(slow)})"
-        lines.append(f"the scheduler computes for long, which the event clock hardly counts; CHARGE=yes counts it{of}")
+        lines.append(f"the scheduler computes for long, which the event clock does not count; CHARGE=yes counts it{of}")
     if errors := [words for kind in _BY if (words := _largest_error(runs, kind))]:
         lines.append(f"largest errors: {', '.join(errors)}")
     return lines

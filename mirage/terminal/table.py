@@ -80,6 +80,8 @@ EVENT_CLOCK = (
     ("unlisted", "waits that the clock had no room for", ""),
     ("coordinator_starts", "times that the program that keeps the clock was started again", ""),
     ("charged_seconds", "{controller}'s own processor time that counted (CHARGE)", "s"),
+    ("scheduler_seconds", "{controller}'s own processor time", "s"),
+    ("reader_steps", "steps of time for programs that wait by reading the clock", ""),
     ("mode", "how the clock learns which threads work", ""),
 )
 _MODES = {1: "BPF", 2: "looks at /proc"}

@@ -15,12 +15,12 @@ from typing import Any
 from mirage.verdict.advice import counted
 from slurm_mirage.clock.clock_page import SLOTS
 
-COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up", "unlisted")
-SLOWER_ELSEWHERE = 20
-"""Factor by which the scheduler's cycles are longer on another clock than on the event clock."""
+COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up", "unlisted", "reader_steps")
+BUSY_ELSEWHERE = 0.05
+"""Share of the cluster's time: a scheduler that computes for longer would start jobs late on another clock."""
 BY_BPF = 1
 """Mode of a clock to which the kernel reports working threads (BPF). The other mode reads /proc."""
-SECONDS = ("false_quiet_seconds", "real_seconds", "virtual_seconds", "busy_real_seconds", "charged_seconds")
+SECONDS = ("false_quiet_seconds", "real_seconds", "virtual_seconds", "busy_real_seconds", "charged_seconds", "scheduler_seconds")
 
 
 def measured(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,11 +66,10 @@ def charges(figures: Mapping[str, Any]) -> bool:
 
 
 def is_slow_elsewhere(validity: Mapping[str, Any]) -> bool:
-    """Whether the scheduler's cycles, which take a twentieth of their time here, are too long for the waits elsewhere."""
-    cycle, most = validity.get("backfill_cycle_mean"), validity.get("bounds", {}).get("backfill_cycle_mean")
-    if validity.get("event_clock") is None or charges(validity) or cycle is None or most is None:
-        return False
-    return bool(SLOWER_ELSEWHERE * cycle > most)
+    """Whether the scheduler computes for so much of the cluster's time, which stands meanwhile, that it would be late elsewhere."""
+    clock = validity.get("event_clock") or {}
+    computed, passed = clock.get("scheduler_seconds"), clock.get("virtual_seconds")
+    return bool(computed and passed and not charges(validity) and computed > BUSY_ELSEWHERE * passed)
 
 
 def _number(value: Any) -> float | None:

@@ -14,7 +14,7 @@ import pytest
 from slurm_mirage.clock import clock_page
 
 from .clocked import PATIENCE, SECOND, lines
-from .event_instance import CRAWL, PYTHON, Instance, counted, wait_until
+from .event_instance import PYTHON, Instance, counted, wait_until
 from .test_event_coordinator import is_asleep
 from .test_event_waits import copy_of_probe
 from .test_waits import only
@@ -58,7 +58,7 @@ PIPES = "b=$(date +%s%N); head -c 20000000 /dev/zero | tr '\\0' x | gzip -1 | wc
 
 
 @pytest.mark.parametrize("way", ["processor", "fsync", "request", "pipes"])
-def test_work_takes_a_twentieth_of_its_time(driven: Instance, way: str) -> None:
+def test_work_takes_no_time(driven: Instance, way: str) -> None:
     """While another process sleeps: work that is overlooked lets time jump to its deadline.
 
     One of three times: on a busy host the kernel may leave a packet to its own thread (ksoftirqd), which is not the user's, and
@@ -75,9 +75,8 @@ def test_work_takes_a_twentieth_of_its_time(driven: Instance, way: str) -> None:
         began = time.monotonic_ns()
         output = driven.run("bash", "-c", 'sleep 1000000 > /dev/null 2>&1 & "$@"', "bash", *map(str, command))
         took = only(lines(output))["virtual"] if way == "processor" else int(output)
-        assert took > 0
         shares.append(took / (time.monotonic_ns() - began))
-        if shares[-1] <= 1 / CRAWL:
+        if took == 0:
             return
         driven.end_programs()
     pytest.fail(f"virtual ns for each real one: {shares}")
@@ -85,8 +84,8 @@ def test_work_takes_a_twentieth_of_its_time(driven: Instance, way: str) -> None:
 
 def test_a_program_that_waits_by_reading_the_time_ends(driven: Instance) -> None:
     spun = only(driven.event_probe("spin", 20 * MILLISECOND))
-    assert spun["virtual"] >= 20 * MILLISECOND
-    assert spun["real"] >= 20 * MILLISECOND * (CRAWL - 1)
+    assert spun["virtual"] == 20 * MILLISECOND
+    assert driven.figures()["reader_steps"] == 2
 
 
 # ---- killed and stopped programs ----
@@ -295,7 +294,7 @@ def test_the_schedulers_processor_time(driven: Instance, charge: int) -> None:
     """It passes on the clock when asked, and only that of a program with the name slurmctld."""
     driven.page[260] = charge
     busy = only(driven.event_probe("burn", 100 * MILLISECOND))
-    assert busy["virtual"] < busy["real"] // CRAWL + TICK
+    assert busy["virtual"] == 0
     assert driven.figures()["charged_ns"] == 0
     busy = only(lines(driven.run(copy_of_probe(driven, "slurmctld"), "burn", str(100 * MILLISECOND))))
     charged = driven.figures()["charged_ns"]
@@ -304,7 +303,7 @@ def test_the_schedulers_processor_time(driven: Instance, charge: int) -> None:
         assert busy["charged"] >= busy["burnt"]
     else:
         assert charged == 0
-        assert busy["virtual"] < busy["real"] // CRAWL + TICK
+        assert busy["virtual"] == 0
 
 
 # ---- false quiets ----

@@ -22,11 +22,14 @@ from ..base import user_folders
 from ..base.errors import WrongUse
 
 FILE = "state/clock.page"
+WAKES = "state/clock.wakes"
+"""The coordinator's record of the waits that it has served since the start of a run (`begin_record`): for each 1,000 of them the
+instant of the last in ms since the start, and a hash of all so far, two numbers of 64 bits."""
 MAGIC = b"mirageP1"
 SLOTS_AT, SLOTS, SLOT_SIZE, BLOCK, LOOKS, LOOK_SIZE = 4096, 65536, 32, 64, 4096, 16
 SIZE = SLOTS_AT + SLOTS * SLOT_SIZE + SLOTS // BLOCK * 4 + LOOKS * LOOK_SIZE
 """Bytes: the head, the wait slots, a version for each block of them, and looks at the clock."""
-CHARGE_AT = 260
+SCHEDULER_AT, CHARGE_AT, ORIGIN_AT = 256, 260, 272
 REAL_SPEED = 1_000_000_000
 """The speed of real time, in billionths."""
 FIGURES = (
@@ -43,6 +46,8 @@ FIGURES = (
     "given_up",
     "charged_ns",
     "unlisted",
+    "scheduler_ns",
+    "reader_steps",
 )
 """What the coordinator counts (files/virtual_clock/README.md)."""
 _ATTEMPTS = 1000
@@ -90,6 +95,33 @@ def figures(directory: Path) -> dict[str, int]:
     with _opened(directory) as descriptor:
         content = os.pread(descriptor, _FIGURES.size, _FIGURES_AT)
     return dict(zip(FIGURES, _FIGURES.unpack(content.ljust(_FIGURES.size, b"\0"))))
+
+
+def scheduler(directory: Path) -> int:
+    """Return the process id of the scheduler's daemon, as it wrote it itself; 0 before. Raises WrongUse as `now` does."""
+    with _opened(directory) as descriptor:
+        return int.from_bytes(os.pread(descriptor, 4, SCHEDULER_AT), "little", signed=True)
+
+
+def begin_record(directory: Path, virtual_ns: int) -> None:
+    """Begin the record of served waits anew; its instants count from `virtual_ns` (ns since the epoch).
+
+    Raises OSError, and WrongUse as `now` does.
+    """
+    with _opened(directory, os.O_RDWR) as descriptor:
+        os.pwrite(descriptor, struct.pack("<qQQ", 0, 0, 0), ORIGIN_AT)
+        os.close(user_folders.open_file(directory, WAKES, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        os.pwrite(descriptor, struct.pack("<q", virtual_ns), ORIGIN_AT)
+
+
+def fingerprint(directory: Path) -> tuple[int, str]:
+    """Return how many waits were served since `begin_record`, and the hash of their instants and names.
+
+    Raises WrongUse as `now` does.
+    """
+    with _opened(directory) as descriptor:
+        _, served, digest = struct.unpack("<qQQ", os.pread(descriptor, 24, ORIGIN_AT))
+    return served, f"{digest:016x}"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The event clock of an instance: virtual time that nearly stops while the cluster computes, and jumps when it waits.
+"""The event clock of an instance: virtual time that stops while the cluster computes, and jumps when it waits.
 
 Its clock file is one line, `mirage-clock 1 REAL_NS VIRTUAL_NS event`. The present time is in the page (`clock_page`), which a
 program of the instance, the coordinator (files/virtual_clock), keeps. How virtual time has passed is in the history beside it:
@@ -30,6 +30,8 @@ SPEED = "event"
 HISTORY = "state/clock.history"
 DRIVER = "state/clock.driver"
 """A replay locks this file's first byte while it runs (`fcntl.lockf`). Without such a lock the clock runs as fast as real time."""
+HOLD_BYTE = 1
+"""Byte of the driver's file that is locked while the clock has to wait although nothing works; byte 0 is the driver's."""
 LATELY = 10.0
 """Real seconds over which the pace is measured."""
 

@@ -8,16 +8,25 @@ by their name.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 OBSERVER = "mirage-observer"
 """The name of threads (comm in /proc) whose wake-ups the coordinator does not count as false quiets, because of its beginning."""
 REPLAY = "slurm-replay"
 """The name of the replay's main thread: while it is stopped, the coordinator holds time up, because of the name's beginning."""
 _PR_SET_NAME = 15  # prctl(2)
+_TIMER_ABSTIME = 1  # clock_nanosleep(2)
+_SECOND = 1_000_000_000
+
+
+class _Timespec(ctypes.Structure):
+    _fields_: ClassVar = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+
 
 _libc = ctypes.CDLL(None)
 
@@ -58,6 +67,17 @@ def now() -> float:
     """Return the real time of this moment, in seconds since the epoch."""
     with real_time():
         return time.time()
+
+
+def nanoseconds(instant: float) -> int:
+    """Return an instant in ns that was given in seconds since the epoch: of equal fractions of a second equal ones."""
+    seconds = math.floor(instant)
+    return seconds * _SECOND + round((instant - seconds) * _SECOND)
+
+
+def sleep_until(instant: int) -> None:
+    """Sleep until a virtual instant (ns since the epoch), to the nanosecond; in a program that lives on an event clock."""
+    _libc.clock_nanosleep(time.CLOCK_REALTIME, _TIMER_ABSTIME, ctypes.byref(_Timespec(*divmod(instant, _SECOND))), None)
 
 
 def _set(on: bool) -> None:

@@ -13,10 +13,8 @@ from pathlib import Path
 
 from ..base import user_folders
 from ..base.errors import WrongUse
-from ..clock.event_clock import DRIVER
+from ..clock.event_clock import DRIVER, HOLD_BYTE
 
-HOLD_BYTE = 1
-"""Byte of the driver's file that is locked while the clock has to wait; byte 0 is the driver's."""
 LONGEST = 20.0
 """Real seconds for which the clock waits: a daemon that does not come back must not stop time for good."""
 

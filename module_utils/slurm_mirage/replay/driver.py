@@ -45,7 +45,8 @@ def figures_since(instance: Path, before: Mapping[str, int]) -> dict[str, Any]:
     these may have cost at most; real_seconds, virtual_seconds: that passed while a driver existed; busy_real_seconds: of them those
     in which the instance worked; mode: how that was known, 1 by BPF, 2 by looks at /proc; coordinator_starts: how often the
     coordinator was replaced; given_up: waits that did not end at their deadline; unlisted: waits of whose end the clock did not
-    know, because its page was full; charged_seconds: virtual seconds for the scheduler's processor time
+    know, because its page was full; charged_seconds: virtual seconds for the scheduler's processor time; scheduler_seconds: this
+    time, whether it counted or not; reader_steps: steps of time for programs that wait by reading the clock
     """
     now = clock_page.figures(instance)
     grown = {name: max(0, value - before.get(name, 0)) for name, value in now.items()}
@@ -61,4 +62,6 @@ def figures_since(instance: Path, before: Mapping[str, int]) -> dict[str, Any]:
         "given_up": grown["given_up"],
         "unlisted": grown["unlisted"],
         "charged_seconds": grown["charged_ns"] / 1e9,
+        "scheduler_seconds": grown["scheduler_ns"] / 1e9,
+        "reader_steps": grown["reader_steps"],
     }

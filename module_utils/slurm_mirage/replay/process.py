@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import math
 import os
 import select
 import signal
@@ -25,8 +24,10 @@ from ..rm.api import SUBMIT_TIMEOUT
 
 LONGEST_WAIT = 3600.0
 """Seconds of one wait for a file: longer ones are made of several."""
-ALARM_SLACK = 1e-3
-"""Seconds by which a thread may wake the main thread late, because the rest of an interrupted wait is not computed exactly."""
+
+
+_NEVER = 2**63
+_ROUNDING = 1000  # ns: the present time in seconds since the epoch, as a floating-point number, is less than that too early
 
 
 class Stopped(Exception):
@@ -77,8 +78,8 @@ class Waker:
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._alarms: set[float] = set()
-        """Instants (monotonic seconds) at which a thread wakes the main thread."""
+        self._alarms: set[int] = set()
+        """Virtual instants (ns since the epoch) at which a thread wakes the main thread."""
         self.stopping = False
 
     def install(self) -> None:
@@ -106,24 +107,34 @@ class Waker:
         if seconds > 0:
             limit: float | None = min(seconds, LONGEST_WAIT)
             if real_time.is_preloaded():
-                self._set_alarm(time.monotonic() + min(seconds, LONGEST_WAIT))
+                # Time stands while this thread works: the sum is the instant that the caller has subtracted from.
+                instant = real_time.nanoseconds(time.time() + min(seconds, LONGEST_WAIT))
+                self._set_alarm(instant // _ROUNDING * _ROUNDING + 2 * _ROUNDING)
                 limit = None
             ready, _, _ = select.select([self._reader], [], [], limit)
             if ready:
                 os.read(self._reader, 4096)
         self.check()
 
-    def _set_alarm(self, instant: float) -> None:
+    def _set_alarm(self, instant: int) -> None:
         """Have the main thread woken up at an instant, or earlier: then it waits again."""
-        if min(self._alarms, default=math.inf) > instant + ALARM_SLACK:
+        if min(self._alarms, default=_NEVER) > instant:
             self._alarms.add(instant)
             threading.Thread(target=self._sleep_until, args=(instant,), name="alarm", daemon=True).start()
 
-    def _sleep_until(self, instant: float) -> None:
-        # A microsecond more: a number of seconds is not exact.
-        time.sleep(max(0.0, instant - time.monotonic()) + 1e-6)
+    def _sleep_until(self, instant: int) -> None:
+        real_time.sleep_until(instant)
         self._alarms.discard(instant)
         self.wake()
+
+    def sleep_until(self, instant: int) -> None:
+        """Wait until a virtual instant (ns since the epoch) of an event clock, also if `wake` is called. Raises Stopped."""
+        while time.time_ns() < instant:
+            self.check()
+            self._set_alarm(instant)
+            select.select([self._reader], [], [])
+            os.read(self._reader, 4096)
+        self.check()
 
     def sleep(self, seconds: float) -> None:
         """Wait for this time, also if `wake` is called. Raises Stopped."""

@@ -35,6 +35,7 @@ from ..rm.api import CompletedJob, ResourceManager, ResourceManagerError
 from .driver import drive, figures_since
 from .journal import Journal
 from .monitor import Heartbeat, Monitor, Status
+from .phase import restart_controller
 from .process import Failed, Settings, Stopped, Waker, sign_lock, take_lock
 from .recovery import UNRECORDED, Recovery
 from .submitter import Submitter
@@ -105,8 +106,12 @@ class Replay:
             companion = self.companion
             self.submitter.other_ids = lambda: companion.highest_id
 
-    def run(self) -> None:
-        """Start or go on, until all jobs have ended. Raises Stopped, Failed or WrongUse."""
+    def run(self, driver: int | None = None) -> None:
+        """Start or go on, until all jobs have ended. Raises Stopped, Failed or WrongUse.
+
+        driver: the descriptor by which this process drives an event clock
+        """
+        self.driver = driver
         gap = self._gap()
         if self.history.start and self.history.start["plan_sha256"] != self.settings.plan_sha256:
             raise WrongUse(f"{self.folder}/plan.csv: is not the plan that this run was started with")
@@ -176,8 +181,10 @@ class Replay:
     # ---- the course of a run ----
 
     def _start(self) -> None:
-        """Wait for the controller, and journal the start, to which all due instants are anchored."""
+        """Wait for the controller, on an event clock after its restart in phase (phase.py), and journal the start, to which all due
+        instants are anchored."""
         submitter = self.submitter
+        begin = None if self.driver is None else restart_controller(Path(self.settings.instance), self.driver, self.waker)
         submitter.retry_until_answered(self.manager.controller)
         launch_cost = submitter.measure_launch_cost()
         offset = self.manager.completions_size()
@@ -188,6 +195,9 @@ class Replay:
             raise WrongUse(
                 f"The cluster still has jobs of an earlier run of this name, such as {active[0]}: cancel them", parameter="run"
             )
+        if begin is not None:
+            self.waker.sleep_until(begin)
+            clock_page.begin_record(self.instance, begin)
         now = time.time_ns()
         self.journal.append(
             "start",
@@ -367,7 +377,9 @@ class Replay:
         if not self.settings.event_clock or start is None:
             return {}
         outside = {"began": start["outside"], "ended": real_time.now()}
-        return {"event_clock": figures_since(self.instance, start["clock"]), "outside": outside}
+        served, fingerprint = clock_page.fingerprint(self.instance)
+        clock = figures_since(self.instance, start["clock"]) | {"served": served, "fingerprint": fingerprint}
+        return {"event_clock": clock, "outside": outside}
 
     def _complaints(self) -> dict[str, int]:
         """Number of the daemons' complaints during the run, by kind."""
@@ -396,7 +408,7 @@ def replay(folder: Path, connect: Connect, beside: Beside | None = None) -> None
         if run.history.finished:
             run.say_finished()
         else:
-            run.run()
+            run.run(driver)
     finally:
         if driver is not None:
             os.close(driver)

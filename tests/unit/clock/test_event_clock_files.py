@@ -182,9 +182,23 @@ def test_any_content_of_the_page_gives_an_instant_or_one_line(content: bytes) ->
 def test_figures_are_read_from_their_places(event: EventClock) -> None:
     with (event.directory / clock_page.FILE).open("r+b") as page:
         page.seek(128)
-        page.write(struct.pack("<13q", *range(1, 14)))
-    assert list(clock_page.figures(event.directory).values()) == list(range(1, 14))
+        page.write(struct.pack("<15q", *range(1, 16)))
+    assert list(clock_page.figures(event.directory).values()) == list(range(1, 16))
     assert clock_page.figures(event.directory)["started"] == 9
+
+
+def test_the_record_of_a_run_begins_anew(event: EventClock) -> None:
+    """The page has the scheduler's process id, the instant from which the record counts, the number of waits, and their hash."""
+    (event.directory / clock_page.WAKES).write_bytes(b"earlier")
+    with (event.directory / clock_page.FILE).open("r+b") as page:
+        page.seek(256)
+        page.write(struct.pack("<iIqqQQ", 4711, 0, 0, START - 5, 3000, 0xAB))
+    assert clock_page.scheduler(event.directory) == 4711
+    assert clock_page.fingerprint(event.directory) == (3000, "00000000000000ab")
+    clock_page.begin_record(event.directory, START)
+    assert clock_page.fingerprint(event.directory) == (0, "0" * 16)
+    assert struct.unpack_from("<q", page_of(event.directory), 272) == (START,)
+    assert (event.directory / clock_page.WAKES).read_bytes() == b""
 
 
 # ---- the history ----

@@ -43,7 +43,7 @@ def test_a_range_is_at_most_four_wide_and_grows_on_a_busy_host(slow: float, monk
     monkeypatch.setattr(run_length, "slowness", lambda: slow)
     least, most = Length(20.0, 10.0).range()
     assert most / least == pytest.approx(4)
-    assert least == pytest.approx(30 * slow / 2)
+    assert least == pytest.approx((20 * slow**0.5 + 10 * slow) / 2)
     least, most = Length(100.0, 10.0, run_length.CONSTANT_RANGE).range()
     assert least == pytest.approx(80 + 5 * slow) and most == pytest.approx(125 + 20 * slow)
 

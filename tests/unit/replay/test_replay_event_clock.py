@@ -285,13 +285,15 @@ def test_jobs_of_a_run_on_the_event_clock_have_the_clock_file() -> None:
 
 
 def test_threads_wake_the_main_thread_and_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each wait that is interrupted is repeated: one thread sleeps until its end, however often."""
+    """Each wait that is interrupted is repeated: one thread sleeps until its end, however often. Time stands while they work."""
     monkeypatch.setattr(real_time, "is_preloaded", lambda: True)
     waker = Waker()
-    until_ = time.monotonic() + 0.3
-    for _ in range(50):
-        waker.wake()
-        waker.wait(until_ - time.monotonic())
+    until_, now = time.monotonic() + 0.3, time.time()
+    with monkeypatch.context() as stands:
+        stands.setattr(time, "time", lambda: now)
+        for _ in range(50):
+            waker.wake()
+            waker.wait(0.3)
     assert sum(thread.name == "alarm" for thread in threading.enumerate()) == 1
     waker.wait(0.01)
     assert sum(thread.name == "alarm" for thread in threading.enumerate()) <= 2

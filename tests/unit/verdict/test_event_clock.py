@@ -32,6 +32,8 @@ CLOCK: dict[str, Any] = {
     "given_up": 0,
     "unlisted": 0,
     "charged_seconds": 0.0,
+    "scheduler_seconds": 4.0,
+    "reader_steps": 0,
 }
 FINISHED: dict[str, Any] = {"ended": 1.0, "released": 0, "messages": {}, "event_clock": CLOCK}
 

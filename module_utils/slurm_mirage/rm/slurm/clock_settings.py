@@ -119,7 +119,7 @@ in each third of SlurmdTimeout, and the replay has to ask for an ended job withi
 
 def on_event_clock(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a cluster on the event clock, from those that it has in real time. Nothing else has to follow that clock,
-    because it almost stops while the host works. 0 (off) stays. Raises WrongUse if a value is not a number."""
+    because it stops while the host works. 0 (off) stays. Raises WrongUse if a value is not a number."""
     changed = dict(settings)
     keys = {key.lower(): key for key in settings}
     for setting, least in EVENT_CLOCK_LEAST.items():

@@ -19,7 +19,7 @@ from ...base import processes
 from ...base.errors import WrongUse
 from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
-from ...clock import instance_clock
+from ...clock import instance_clock, real_limit
 from ...jobs import arrays
 from ..api import (
     NODE_GROUPS,
@@ -537,14 +537,11 @@ class Slurm(ResourceManager):
             variables = (f"{name}={value}" for name, value in environment.items())
             command = [*self._become, "env", "--ignore-environment", *variables, *command]
         try:
-            return subprocess.run(
+            return real_limit.run(
                 command,
+                stdin,
+                timeout,
                 env=None if self._become else environment,
-                input=stdin,
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                check=False,
                 pass_fds=self._keep_open if keep_open else (),
                 **self._user,
             )

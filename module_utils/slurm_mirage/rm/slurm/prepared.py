@@ -19,6 +19,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from ...clock import real_limit
 from ..api import SUBMIT_TIMEOUT
 
 Process = subprocess.Popen[str]
@@ -83,7 +84,7 @@ class Prepared:
                 os.write(pipe.fileno(), script)
             pipe.close()
             self.start_expected()
-            output, complaint = process.communicate(timeout=SUBMIT_TIMEOUT)
+            output, complaint = real_limit.communicate(process, None, SUBMIT_TIMEOUT)
         except BaseException:
             end(process)
             raise

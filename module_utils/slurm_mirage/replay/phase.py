@@ -1,0 +1,70 @@
+"""The phase of the scheduler on an event clock: its timers have the same distance to the first submission in each run.
+
+A controller counts its timers (scheduling, backfilling, pings, saves) from its start. So the replay starts it again at a whole
+STEP of the cluster's time, while time stands, and begins START_AFTER later. Backfilling rounds instants to whole minutes, and
+accounting to whole hours, of the calendar: the calendar's phase is the same as well.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import threading
+import time
+from pathlib import Path
+
+from ..base import processes
+from ..clock import clock_page, real_time
+from ..clock.event_clock import HOLD_BYTE
+from .process import Failed, Waker
+
+STEP = 3600
+"""Virtual seconds: the controller starts at a multiple of them since the epoch."""
+START_AFTER = 120
+"""Virtual seconds from the controller's start to the start of the run: by then all nodes have registered."""
+PATIENCE = 60.0
+"""Real seconds for the controller's restart."""
+_LOCK = struct.Struct("@hhqqi4x")  # struct flock of fcntl(2): type, whence, start, length, process
+_NS = 1_000_000_000
+
+
+def restart_controller(instance: Path, driver: int, waker: Waker) -> int | None:
+    """Start the controller again at a whole STEP; returns the virtual instant (ns since the epoch) at which the run begins.
+
+    None: no controller has told the clock its process id, as slurmctld does.
+
+    driver: the descriptor of `drive`. The farm, which starts the controller again, holds the clock until it is ready.
+    Raises Failed or Stopped.
+    """
+    before = clock_page.scheduler(instance)
+    if before <= 0:
+        return None
+    began = -(-time.time_ns() // (STEP * _NS)) * STEP * _NS
+    waker.sleep_until(began)
+    clock_page.begin_record(instance, began)
+    deadline = real_time.now() + PATIENCE
+    if _is_running(before, instance):
+        processes.send(before, processes.start_time(before) or 0, signal.SIGKILL)
+        # No pause until the farm holds the clock: time stands while this thread works.
+        while not _is_held(driver) and real_time.now() < deadline:
+            pass
+    over = threading.Event()
+    while _is_held(driver) or clock_page.scheduler(instance) == before:
+        if real_time.now() > deadline:
+            raise Failed(f"the controller was not ready within {PATIENCE:g} s after its restart")
+        waker.check()
+        real_time.pause(over, 0.01)
+    return began + START_AFTER * _NS
+
+
+def _is_running(pid: int, instance: Path) -> bool:
+    """Whether the process still is one of the instance. The farm may be starting another controller already."""
+    return processes.start_time(pid) is not None and processes.belongs(pid, str(instance))
+
+
+def _is_held(driver: int) -> bool:
+    """Whether somebody holds the clock."""
+    asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, HOLD_BYTE, 1, 0)
+    return bool(_LOCK.unpack(fcntl.fcntl(driver, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK)
