@@ -142,20 +142,27 @@ static void note_history(int64_t calendar)
 
 /* ---- the record of wakes ---- */
 
-enum { WAKES_OF_A_BLOCK = 1000 };
+enum { WAKES_OF_A_BLOCK = 100 };
 
 /*
- * Adds a wait that is served to the record of the run: by its instant in ms since the run's start, its kind of program, and the
- * number of its node. The file has, for each WAKES_OF_A_BLOCK of them, the instant of the last and a hash of all so far, so that
- * two runs can be compared. Numbers of jobs and of waits differ between equal runs on a cluster that stands.
+ * Adds a wait that is served to the record of the run: its instant in ms since the run's start, its kind of program, and the number
+ * of its node. The file has, for each WAKES_OF_A_BLOCK of them, the instant of the last and a hash of all so far, so that two runs
+ * can be compared. What differs between equal runs is left out: numbers of jobs and of waits, programs that are no daemons or jobs,
+ * and how many waits of a program end within a millisecond.
  */
 static void note_wake(int64_t deadline, uint64_t name)
 {
+    static int64_t last_instant;
+    static uint64_t last_program;
     int64_t origin = page->origin;
-    if (origin == 0 || deadline < origin)
-        return;
     uint64_t program = name >> 60 == OF_JOB ? OF_JOB : name >> 32;
+    if (origin == 0 || deadline < origin || name >> 60 == OF_OTHERS)
+        return;
     int64_t instant = (deadline - origin + MILLISECOND / 2) / MILLISECOND;
+    if (page->wakes > 0 && instant == last_instant && program == last_program)
+        return;
+    last_instant = instant;
+    last_program = program;
     uint64_t hash = (page->fingerprint ^ (uint64_t)instant) * UINT64_C(0x9E3779B97F4A7C15);
     hash = (hash ^ hash >> 29 ^ program) * UINT64_C(0xBF58476D1CE4E5B9);
     page->fingerprint = hash;

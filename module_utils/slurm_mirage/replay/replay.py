@@ -376,7 +376,9 @@ class Replay:
         if not self.settings.event_clock or start is None:
             return {}
         outside = {"began": start["outside"], "ended": real_time.now()}
-        served, fingerprint = clock_page.fingerprint(self.instance)
+        # After the last end it depends on the host when the replay notices that.
+        last = max(self.recovery.played.read().values(), default=0.0)
+        served, fingerprint = clock_page.fingerprint(self.instance, last)
         clock = figures_since(self.instance, start["clock"]) | {"served": served, "fingerprint": fingerprint}
         return {"event_clock": clock, "outside": outside}
 
