@@ -5,8 +5,8 @@
  *
  * FILE is the clock file; FILE.page is the page that all processes of the instance share (page.h), FILE.history a list of instants
  * on both clocks, FILE.wakes a record of the waits that were served in a run, and FILE.driver a file that the driver of the clock
- * locks. TRACEPOINTS are described in runnable.h; without them,
- * or if the kernel refuses BPF programs, the states of threads are read from /proc.
+ * locks. TRACEPOINTS are described in runnable.h; without them, or if the kernel refuses BPF programs, the states of threads are
+ * read from /proc.
  *
  * While a driver exists, time stands as long as a thread of the instance works, and jumps to the earliest deadline of a wait when
  * none does. Waits that end at the same instant are served one after another, each when what the one before caused has come to
@@ -303,18 +303,18 @@ static void note_reached(struct slot *slot, int number, uint64_t token, int64_t 
     reached[number].waited += earlier(mono - reached[number].seen, LONGEST_WAIT);
     reached[number].seen = mono;
     if (!reached[number].is_told) {
-        uint64_t name = slot->name;
-        if (!has_order) {
-            reached[number].is_told = true;
-            tell(slot, number, token, deadline);
-        } else if (is_before(token, deadline, name)) {
-            next_served.number = number;
-            next_served.token = token;
-            next_served.deadline = deadline;
-            next_served.name = name;
-        }
-        if (has_order)
+        if (has_order) {
+            uint64_t name = slot->name;
+            if (is_before(token, deadline, name)) {
+                next_served.number = number;
+                next_served.token = token;
+                next_served.deadline = deadline;
+                next_served.name = name;
+            }
             return;
+        }
+        reached[number].is_told = true;
+        tell(slot, number, token, deadline);
     }
     if (mono - reached[number].since > FORGET_AFTER && (slot->kind != GETS_SIGALRM || !holder(number)))
         free_slot(slot, token, deadline);

@@ -15,6 +15,7 @@ from polars import col
 from mirage.experiment.endings import Ending
 from mirage.experiment.report import folder_of
 from mirage.knobs.knobs import Knobs
+from mirage.records.file_names import JOBS_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
 from mirage.verdict.advice import counted
@@ -47,8 +48,8 @@ def diff(knobs: Knobs, screen: Screen) -> Ending:
         return Ending(
             "ok", f"equal: all {counted(pairs.height, 'job')} of {names[0]} and {names[1]} start and end at the same instants"
         )
-    at = moved.select(pl.min_horizontal("start", "start_2", "end", "end_2").min()).item()
-    job = moved.sort(pl.min_horizontal("start", "start_2", "end", "end_2"), "id").row(0, named=True)
+    job = moved.with_columns(at=pl.min_horizontal("start", "start_2", "end", "end_2")).sort("at", "id").row(0, named=True)
+    at = job["at"]
     screen.say(f"the first job that differs, at {at:.6f}: {job['id']}, {counted(job['processors'], 'processor')}")
     for name, run, suffix in ((names[0], first, ""), (names[1], second, "_2")):
         screen.say(f"  {name}: {_instants(job[f'start{suffix}'], job[f'end{suffix}'])}; {_at(run, at)}")
@@ -65,8 +66,8 @@ def _run(name: str) -> RunFolder:
         run = RunFolder(folder_of(top) / member)
     except WrongUse as error:
         raise WrongUse(f"results/{name} is not there", parameter="runs") from error
-    if not run.has("jobs.csv"):
-        raise WrongUse(f"results/{name} is no finished run (jobs.csv is not there)", parameter="runs")
+    if not run.has(JOBS_FILE):
+        raise WrongUse(f"results/{name} is no finished run ({JOBS_FILE} is not there)", parameter="runs")
     return run
 
 
@@ -100,9 +101,9 @@ def _pairs(one: pl.DataFrame, two: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 def _at(run: RunFolder, instant: float) -> str:
     """The queue and the machine of a run at an instant, before what happens then."""
     jobs, never = run.schedule.jobs, float("inf")
-    there = jobs.filter(col("submit").lt(instant) & col("end").fill_null(never).ge(instant))
-    runs = there.filter(col("start").lt(instant))
-    words = f"{counted(there.height - runs.height, 'job')} waiting, {runs.height} running"
+    present = jobs.filter(col("submit").lt(instant) & col("end").fill_null(never).ge(instant))
+    runs = present.filter(col("start").lt(instant))
+    words = f"{counted(present.height - runs.height, 'job')} waiting, {runs.height} running"
     processors = run.schedule.processors
     return words if processors is None else f"{words}, {processors - int(runs['processors'].sum())} of {processors} processors free"
 

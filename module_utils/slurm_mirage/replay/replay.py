@@ -184,7 +184,7 @@ class Replay:
         """Wait for the controller, on an event clock after its restart in phase (phase.py), and journal the start, to which all due
         instants are anchored."""
         submitter = self.submitter
-        begin = None if self.driver is None else restart_controller(Path(self.settings.instance), self.driver, self.waker)
+        begin = None if self.driver is None else restart_controller(self.instance, self.driver, self.waker)
         submitter.retry_until_answered(self.manager.controller)
         launch_cost = submitter.measure_launch_cost()
         offset = self.manager.completions_size()
