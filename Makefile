@@ -67,6 +67,10 @@ report: $(STAMP) ## make report.html of a finished run, sweep or comparison (RUN
 check: $(STAMP) ## compute every number of a finished run, sweep or comparison (RUN) again from its records, and compare
 	$(CLI) $@
 
+.PHONY: diff
+diff: $(STAMP) ## the first job that starts at another instant in the second of two runs (RUNS), with both queues
+	$(CLI) $@
+
 .PHONY: study
 study: $(STAMP) ## a published comparison (STUDY): scms, suspend, malleable, malleable-share or filler; FULL=yes: the published size
 	@exec $(BIN)/python -m studies $(STUDY)

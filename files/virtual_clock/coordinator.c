@@ -5,8 +5,8 @@
  *
  * FILE is the clock file; FILE.page is the page that all processes of the instance share (page.h), FILE.history a list of instants
  * on both clocks, FILE.wakes a record of the waits that were served in a run, and FILE.driver a file that the driver of the clock
- * locks. TRACEPOINTS are described in runnable.h; without them,
- * or if the kernel refuses BPF programs, the states of threads are read from /proc.
+ * locks. TRACEPOINTS are described in runnable.h; without them, or if the kernel refuses BPF programs, the states of threads are
+ * read from /proc.
  *
  * While a driver exists, time stops as long as a thread of the instance works, and jumps to the earliest deadline of a wait when
  * none does. Waits that end at the same instant are served one after another, each when what the one before caused has come to
@@ -142,20 +142,27 @@ static void note_history(int64_t calendar)
 
 /* ---- the record of wakes ---- */
 
-enum { WAKES_OF_A_BLOCK = 1000 };
+enum { WAKES_OF_A_BLOCK = 100 };
 
 /*
- * Adds a wait that is served to the record of the run: by its instant in ms since the run's start, its kind of program, and the
- * number of its node. The file has, for each WAKES_OF_A_BLOCK of them, the instant of the last and a hash of all so far, so that
- * two runs can be compared. Numbers of jobs and of waits differ between equal runs on a cluster that stands.
+ * Adds a wait that is served to the record of the run: its instant in ms since the run's start, its kind of program, and the number
+ * of its node. The file has, for each WAKES_OF_A_BLOCK of them, the instant of the last and a hash of all so far, so that two runs
+ * can be compared. What differs between equal runs is left out: numbers of jobs and of waits, programs that are no daemons or jobs,
+ * and how many waits of a program end within a millisecond.
  */
 static void note_wake(int64_t deadline, uint64_t name)
 {
+    static int64_t last_instant;
+    static uint64_t last_program;
     int64_t origin = page->origin;
-    if (origin == 0 || deadline < origin)
-        return;
     uint64_t program = name >> 60 == OF_JOB ? OF_JOB : name >> 32;
+    if (origin == 0 || deadline < origin || name >> 60 == OF_OTHERS)
+        return;
     int64_t instant = (deadline - origin + MILLISECOND / 2) / MILLISECOND;
+    if (page->wakes > 0 && instant == last_instant && program == last_program)
+        return;
+    last_instant = instant;
+    last_program = program;
     uint64_t hash = (page->fingerprint ^ (uint64_t)instant) * UINT64_C(0x9E3779B97F4A7C15);
     hash = (hash ^ hash >> 29 ^ program) * UINT64_C(0xBF58476D1CE4E5B9);
     page->fingerprint = hash;
@@ -296,18 +303,18 @@ static void note_reached(struct slot *slot, int number, uint64_t token, int64_t 
     reached[number].waited += earlier(mono - reached[number].seen, LONGEST_WAIT);
     reached[number].seen = mono;
     if (!reached[number].is_told) {
-        uint64_t name = slot->name;
-        if (!has_order) {
-            reached[number].is_told = true;
-            tell(slot, number, token, deadline);
-        } else if (is_before(token, deadline, name)) {
-            next_served.number = number;
-            next_served.token = token;
-            next_served.deadline = deadline;
-            next_served.name = name;
-        }
-        if (has_order)
+        if (has_order) {
+            uint64_t name = slot->name;
+            if (is_before(token, deadline, name)) {
+                next_served.number = number;
+                next_served.token = token;
+                next_served.deadline = deadline;
+                next_served.name = name;
+            }
             return;
+        }
+        reached[number].is_told = true;
+        tell(slot, number, token, deadline);
     }
     if (mono - reached[number].since > FORGET_AFTER && (slot->kind != GETS_SIGALRM || !holder(number)))
         free_slot(slot, token, deadline);

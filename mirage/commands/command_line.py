@@ -21,6 +21,7 @@ WITHOUT_CLUSTER = {
     "workload": "generate a workload (MODEL, JOBS, SEED) or convert one (TRACE) into OUT",
     "workload-report": "a page about a workload (TRACE or MODEL): sizes, run times, submissions, estimates, load",
     "report": "make report.html of a finished run, sweep or comparison (RUN) again, from the files beside it",
+    "diff": "the first job that starts at another instant in the second of two runs (RUNS), with both queues",
     "check": "compute every number of a finished run, sweep or comparison (RUN) again from its records, and compare",
     "figure-load": "average load of conservative backfilling against the accuracy of estimates, simulated",
 }

@@ -33,6 +33,7 @@ TARGETS = {
     "compare": ("mirage.commands.compare", "compare"),
     "report": ("mirage.commands.report", "report"),
     "check": ("mirage.commands.check", "check"),
+    "diff": ("mirage.commands.diff", "diff"),
     "metrics": ("mirage.commands.metrics", "metrics"),
     "workload": ("mirage.commands.workload", "workload"),
     "workload-report": ("mirage.commands.workload_report", "workload_report"),

@@ -186,6 +186,7 @@ class OutputKnobs:
     """The names of what is written."""
 
     run: str | None
+    runs: str | None
     out: str
 
 

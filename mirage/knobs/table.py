@@ -45,6 +45,8 @@ MAX_JOBS = 10_000_000
 # Slurm counts the processors of a node in 16 bits.
 MAX_CPUS = 65_535
 
+RUN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}"
+
 # Purposes, by which docs/knobs.md groups the knobs.
 CLUSTER = "Cluster"
 WORKLOAD = "Workload"
@@ -581,11 +583,21 @@ TABLE = (
         "RUN",
         "output.run",
         "",
-        optional(matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")),
+        optional(matching(RUN_NAME)),
         "up to 81 letters, digits, dots, dashes and underscores, not beginning with a dot or dash",
         "name of the run: results/RUN; without it an unfinished run with the same inputs is continued",
         (*_RUN, "report", "check", "metrics"),
         shown="time stamp and trace name",
+        group=OUTPUT,
+    ),
+    Knob(
+        "RUNS",
+        "output.runs",
+        "",
+        optional(matching(rf"{RUN_NAME}(/{RUN_NAME})? +{RUN_NAME}(/{RUN_NAME})?")),
+        "two names of folders in results/, or of runs in them, as in `a cmp/fifo-1`",
+        "the runs to compare",
+        ("diff",),
         group=OUTPUT,
     ),
     Knob(

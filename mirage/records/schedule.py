@@ -29,6 +29,7 @@ from mirage.records.file_names import (
     EXECUTIONS_FILE,
     EXPERIMENT_FILE,
     RECORDED_FILE,
+    SACCT_FILE,
     SCHEDULE_FILE,
     SUSPENSIONS_FILE,
 )
@@ -125,7 +126,7 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
-    at_once = _Beside.of(run).immediate_below if path.name == SCHEDULE_FILE else OF_LOGS
+    at_once = _Beside.of(run).immediate_below if path.name in (SCHEDULE_FILE, SACCT_FILE) else OF_LOGS
     processors, nodes = (None, None) if NODES_ONLY in trace.notes else trace.machine()
     source = "" if processors is None else trace.machine_source()
     left_out.pop(REASON, None)

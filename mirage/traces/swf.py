@@ -158,7 +158,7 @@ def _without_unknown(fields: pl.DataFrame, text: bytes) -> tuple[pl.DataFrame, p
     if not unknown.sum():
         return fields, unknown
     options = _AS_CSV | {"separator": "\1", "extra_columns": "ignore", "truncate_ragged_lines": True}
-    lines = pl.read_csv(text, schema={"text": pl.String}, encoding="utf8-lossy", **options)
+    lines = pl.read_csv(text.replace(b"\1", b"?"), schema={"text": pl.String}, encoding="utf8-lossy", **options)
     whole = lines.select(pl.col("text").str.count_matches(" ", literal=True) >= len(COLUMNS) - 1).to_series()
     unknown = pl.select(pl.when(whole).then(unknown).otherwise(0).alias("unknown")).to_series()
     mended = (pl.when(test & whole).then(-1.0).otherwise(column).alias(column) for column, test in bad.items())

@@ -66,7 +66,8 @@ def charges(figures: Mapping[str, Any]) -> bool:
 
 
 def is_slow_elsewhere(validity: Mapping[str, Any]) -> bool:
-    """Whether the scheduler computes for so much of the cluster's time, which stands meanwhile, that it would be late elsewhere."""
+    """Whether starts would be late on another clock: the scheduler's processor time, which does not count here, is more than
+    BUSY_ELSEWHERE of the cluster's time."""
     clock = validity.get("event_clock") or {}
     computed, passed = clock.get("scheduler_seconds"), clock.get("virtual_seconds")
     return bool(computed and passed and not charges(validity) and computed > BUSY_ELSEWHERE * passed)

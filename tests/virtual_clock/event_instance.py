@@ -268,5 +268,5 @@ class Instance:
 
 
 def exactly(waited: dict[str, int], wanted: int) -> bool:
-    """Whether a wait lasted `wanted` ns of virtual time: not less, and no more."""
+    """Whether a wait lasted `wanted` ns of virtual time, or up to ROUNDING longer."""
     return wanted <= waited["virtual"] <= wanted + ROUNDING

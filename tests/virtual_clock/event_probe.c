@@ -99,8 +99,8 @@ static long long rounds;
 static pthread_barrier_t barrier;
 
 /*
- * Time passes by jumps to the earliest deadline only, so a sleep ends at its deadline. `beyond` is by what one was too long, `early`
- * by what one was too short.
+ * Time passes by jumps to the earliest deadline only, so a sleep ends at its deadline. `beyond` is by what one was too long,
+ * `early` by what one was too short.
  */
 static void *sleep_in_crowd(void *number)
 {

@@ -23,8 +23,11 @@ from ..base.errors import WrongUse
 
 FILE = "state/clock.page"
 WAKES = "state/clock.wakes"
-"""The coordinator's record of the waits that it has served since the start of a run (`begin_record`): for each 1,000 of them the
-instant of the last in ms since the start, and a hash of all so far, two numbers of 64 bits."""
+"""The coordinator's record of the waits that it has served since the start of a run (`begin_record`): for each
+WAKES_OF_A_BLOCK of them the instant of the last in ms since the start, and a hash of all so far, two numbers of 64 bits."""
+WAKES_OF_A_BLOCK = 100
+LARGEST_RECORD = 64 << 20
+"""Bytes: 400 million waits."""
 MAGIC = b"mirageP1"
 SLOTS_AT, SLOTS, SLOT_SIZE, BLOCK, LOOKS, LOOK_SIZE = 4096, 65536, 32, 64, 4096, 16
 SIZE = SLOTS_AT + SLOTS * SLOT_SIZE + SLOTS // BLOCK * 4 + LOOKS * LOOK_SIZE
@@ -114,14 +117,21 @@ def begin_record(directory: Path, virtual_ns: int) -> None:
         os.pwrite(descriptor, struct.pack("<q", virtual_ns), ORIGIN_AT)
 
 
-def fingerprint(directory: Path) -> tuple[int, str]:
-    """Return how many waits were served since `begin_record`, and the hash of their instants and names.
+def fingerprint(directory: Path, until: float) -> tuple[int, str]:
+    """Return how many waits are in the record (`begin_record`) up to a virtual instant (s since the epoch), as far as it has whole
+    blocks, and a hash of their instants and programs; (0, "") if it has none.
 
     Raises WrongUse as `now` does.
     """
     with _opened(directory) as descriptor:
-        _, served, digest = struct.unpack("<qQQ", os.pread(descriptor, 24, ORIGIN_AT))
-    return served, f"{digest:016x}"
+        (origin,) = struct.unpack("<q", os.pread(descriptor, 8, ORIGIN_AT))
+    try:
+        record = user_folders.read_bytes(directory, WAKES, LARGEST_RECORD)
+    except FileNotFoundError:
+        record = b""
+    blocks = list(struct.iter_unpack("<qQ", record[: len(record) // 16 * 16]))
+    within = [digest for instant, digest in blocks if instant / 1e3 <= until - origin / 1e9]
+    return (len(within) * WAKES_OF_A_BLOCK, f"{within[-1]:016x}") if within else (0, "")
 
 
 @contextmanager

@@ -43,7 +43,6 @@ def restart_controller(instance: Path, driver: int, waker: Waker) -> int | None:
         return None
     began = -(-time.time_ns() // (STEP * _NS)) * STEP * _NS
     waker.sleep_until(began)
-    clock_page.begin_record(instance, began)
     deadline = real_time.now() + PATIENCE
     if _is_running(before, instance):
         processes.send(before, processes.start_time(before) or 0, signal.SIGKILL)
@@ -60,11 +59,11 @@ def restart_controller(instance: Path, driver: int, waker: Waker) -> int | None:
 
 
 def _is_running(pid: int, instance: Path) -> bool:
-    """Whether the process still is one of the instance. The farm may be starting another controller already."""
+    """Whether a process of the instance has this id. None has if the controller has ended and the farm starts another one."""
     return processes.start_time(pid) is not None and processes.belongs(pid, str(instance))
 
 
 def _is_held(driver: int) -> bool:
-    """Whether somebody holds the clock."""
+    """Whether another process, such as the farm, has locked the byte by which it keeps the clock from jumping."""
     asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, HOLD_BYTE, 1, 0)
     return bool(_LOCK.unpack(fcntl.fcntl(driver, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK)

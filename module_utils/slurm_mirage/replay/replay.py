@@ -184,7 +184,7 @@ class Replay:
         """Wait for the controller, on an event clock after its restart in phase (phase.py), and journal the start, to which all due
         instants are anchored."""
         submitter = self.submitter
-        begin = None if self.driver is None else restart_controller(Path(self.settings.instance), self.driver, self.waker)
+        begin = None if self.driver is None else restart_controller(self.instance, self.driver, self.waker)
         submitter.retry_until_answered(self.manager.controller)
         launch_cost = submitter.measure_launch_cost()
         offset = self.manager.completions_size()
@@ -377,7 +377,9 @@ class Replay:
         if not self.settings.event_clock or start is None:
             return {}
         outside = {"began": start["outside"], "ended": real_time.now()}
-        served, fingerprint = clock_page.fingerprint(self.instance)
+        # After the last end it depends on the host when the replay notices that.
+        last = max(self.recovery.played.read().values(), default=0.0)
+        served, fingerprint = clock_page.fingerprint(self.instance, last)
         clock = figures_since(self.instance, start["clock"]) | {"served": served, "fingerprint": fingerprint}
         return {"event_clock": clock, "outside": outside}
 

@@ -188,17 +188,17 @@ def test_figures_are_read_from_their_places(event: EventClock) -> None:
 
 
 def test_the_record_of_a_run_begins_anew(event: EventClock) -> None:
-    """The page has the scheduler's process id, the instant from which the record counts, the number of waits, and their hash."""
-    (event.directory / clock_page.WAKES).write_bytes(b"earlier")
+    """It counts in blocks, up to an instant."""
+    (event.directory / clock_page.WAKES).write_bytes(struct.pack("<qQqQqQ", 1000, 0xA, 2500, 0xB, 9000, 0xC) + b"torn")
     with (event.directory / clock_page.FILE).open("r+b") as page:
         page.seek(256)
-        page.write(struct.pack("<iIqqQQ", 4711, 0, 0, START - 5, 3000, 0xAB))
+        page.write(struct.pack("<iIqqQQ", 4711, 0, 0, START, 3000, 0xAB))
     assert clock_page.scheduler(event.directory) == 4711
-    assert clock_page.fingerprint(event.directory) == (3000, "00000000000000ab")
-    clock_page.begin_record(event.directory, START)
-    assert clock_page.fingerprint(event.directory) == (0, "0" * 16)
-    assert struct.unpack_from("<q", page_of(event.directory), 272) == (START,)
-    assert (event.directory / clock_page.WAKES).read_bytes() == b""
+    assert clock_page.fingerprint(event.directory, START / 1e9 + 2.6) == (200, "000000000000000b")
+    assert clock_page.fingerprint(event.directory, START / 1e9 + 0.5) == (0, "")
+    clock_page.begin_record(event.directory, START + 5)
+    assert clock_page.fingerprint(event.directory, START / 1e9 + 2.6) == (0, "")
+    assert struct.unpack_from("<q", page_of(event.directory), 272) == (START + 5,)
 
 
 # ---- the history ----

@@ -14,19 +14,19 @@ DUES = st.lists(st.integers(0, 10**7), max_size=50).map(sorted)
 
 @given(DUES, st.integers(0, 5), st.integers(0, 2**40), st.integers(1, 100))
 def test_submissions_keep_their_order_and_their_second(dues: list[int], presets: int, seed: int, replica: int) -> None:
-    found = fractions.submissions([float(due) for due in dues], presets, seed, replica)
-    assert found == sorted(found) and len(found) == len(dues)
-    assert found[:presets] == dues[:presets]
-    assert all(due <= instant <= due + 1 for due, instant in zip(dues, found, strict=True))
-    assert found == fractions.submissions([float(due) for due in dues], presets, seed, replica)
+    drawn = fractions.submissions([float(due) for due in dues], presets, seed, replica)
+    assert drawn == sorted(drawn) and len(drawn) == len(dues)
+    assert drawn[:presets] == dues[:presets]
+    assert all(due <= instant <= due + 1 for due, instant in zip(dues, drawn, strict=True))
+    assert drawn == fractions.submissions([float(due) for due in dues], presets, seed, replica)
 
 
 @given(st.lists(st.floats(0, 1e7), max_size=50), st.integers(0, 2**40), st.integers(1, 100))
 def test_run_times_change_by_half_a_second_at_most(seconds: list[float], seed: int, replica: int) -> None:
-    found = fractions.run_times(seconds, seed, replica)
-    assert all(time >= fractions.SHORTEST for time in found)
-    assert all(abs(time - was) <= 0.5011 for time, was in zip(found, seconds, strict=True))
-    assert fractions.run_times(seconds[:7], seed, replica) == found[:7], "jobs that are left out at the end change nothing"
+    drawn = fractions.run_times(seconds, seed, replica)
+    assert all(time >= fractions.SHORTEST for time in drawn)
+    assert all(abs(time - was) <= 0.5011 for time, was in zip(drawn, seconds, strict=True))
+    assert fractions.run_times(seconds[:7], seed, replica) == drawn[:7], "jobs that are left out at the end change nothing"
 
 
 @pytest.mark.parametrize(("seed", "replica"), [(1, 1), (2, 1), (1, 2)])

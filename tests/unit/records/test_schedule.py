@@ -179,8 +179,12 @@ def test_the_threshold_of_immediate_is_the_same_for_both_schedules_of_a_run_and_
     (tmp_path / "jobs.csv").write_text(JOBS)
     for name in ("schedule.swf", "log.swf"):
         (tmp_path / name).write_text("1 0 5 10 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n")
-    found = [schedule.read_schedule(tmp_path / name).immediate_below for name in ("jobs.csv", "schedule.swf", "log.swf")]
-    assert found == [60, 60, 1]
+    line = "1|2026-11-26T21:02:00|2026-11-26T21:02:01|2026-11-26T21:24:14|COMPLETED|1\n"
+    (tmp_path / "sacct.txt").write_text(f"JobID|Submit|Start|End|State|NCPUS\n{line}")
+    names = ("jobs.csv", "schedule.swf", "sacct.txt", "log.swf")
+    assert [schedule.read_schedule(tmp_path / name).immediate_below for name in names] == [60, 60, 60, 1]
+    (tmp_path / "experiment.json").unlink()
+    assert schedule.read_schedule(tmp_path / "sacct.txt").immediate_below == 1, "a site's"
 
 
 @pytest.mark.parametrize(

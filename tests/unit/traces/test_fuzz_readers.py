@@ -164,10 +164,18 @@ def read_line_by_line(content: bytes) -> list[list[float]] | None:
     return rows if bad < len(rows) or not bad else None
 
 
+def test_a_field_of_control_characters_is_unknown() -> None:
+    for character in bytes(range(32)).translate(None, b"\t\n\v\f\r"):
+        check_line_by_line(SWF.replace(b" -1 ", b" %c " % character, 1))
+
+
 @EXAMPLES
 @given(data=st.data())
 def test_swf_is_read_as_line_by_line(data: st.DataObject) -> None:
-    content = data.draw(mutated(SWF))
+    check_line_by_line(data.draw(mutated(SWF)))
+
+
+def check_line_by_line(content: bytes) -> None:
     expected = read_line_by_line(content)
     try:
         frame = swf.parse_swf(content, "log")[0]

@@ -1,0 +1,88 @@
+"""`make diff`: where two runs part."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from mirage.commands import diff
+from mirage.experiment import runs
+from mirage.experiment.endings import Ending
+from mirage.knobs import resolve as knobs
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
+
+HEADING = "id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag,preset"
+JOBS = ((1, 0.0, 1.0, 101.0, 4), (2, 5.0, 101.5, 121.5, 8), (3, 6.0, 101.5, 401.5, 2), (4, 7.0, None, 300.0, 8))
+
+
+def write(folder: Path, late: dict[int, float] | None = None, seed: str = "1", version: str = "22.05.8", last: int = 4) -> None:
+    """A run of four jobs, of which some start late by so many seconds."""
+    folder.mkdir(parents=True)
+    rows = [HEADING]
+    for number, submit, start, end, processors in JOBS[:last]:
+        by = (late or {}).get(number, 0.0)
+        at = "" if start is None else start + by
+        state = "CANCELLED" if start is None else "COMPLETED"
+        rows.append(f"{number},{submit},{submit},{at},{end + by},0.0,{processors},1,600.0,10.0,default,batch,{state},0.0,")
+    (folder / "jobs.csv").write_text("\n".join(rows) + "\n")
+    inputs = {"SEED": seed, "CLUSTER": folder.name, "NODES": "4", "CPUS": "4"}
+    (folder / "experiment.json").write_text(json.dumps({"inputs": inputs, "knobs": inputs, "slurm": {"version": version}}))
+
+
+def call(names: str) -> tuple[Ending, str]:
+    stream = io.StringIO()
+    return diff.diff(knobs.resolve({"RUNS": names}, "diff"), Screen(stream)), stream.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(runs, "RESULTS", tmp_path / "results")
+    write(tmp_path / "results/a")
+    return tmp_path / "results"
+
+
+def test_equal_runs(results: Path) -> None:
+    write(results / "cmp/fifo-1")
+    ending, said = call("a cmp/fifo-1")
+    assert (ending.word, said) == ("ok", "")
+    assert ending.message == "equal: all 4 jobs of a and cmp/fifo-1 start and end at the same instants"
+
+
+def test_the_first_decision_that_differs(results: Path) -> None:
+    write(results / "b", {3: 100.0}, seed="2", version="25.11.0")
+    ending, said = call("a b")
+    assert ending.word == "failed"
+    assert ending.message == "1 of 4 jobs differ, 1 of them by more than a minute; mean wait 64.3333 s in a, 97.6667 s in b"
+    assert said.splitlines() == [
+        "SEED: 1, 2",
+        "slurm version: 22.05.8, 25.11.0",
+        "the first job that differs, at 101.500000: 3, 2 processors",
+        "  a: starts at 101.500000, ends at 401.500000; 3 jobs waiting, 0 running, 16 of 16 processors free",
+        "  b: starts at 201.500000, ends at 501.500000; 3 jobs waiting, 0 running, 16 of 16 processors free",
+    ]
+
+
+def test_other_workloads(results: Path) -> None:
+    write(results / "b", last=3)
+    ending, _ = call("a b")
+    assert (ending.word, ending.message) == ("failed", "1 job of a and b are in one of them only: other workloads")
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [("", "RUNS='a b'"), ("a nosuch", "results/nosuch is not there"), ("a empty", "no finished run"), ("a cmp/x", "not there")],
+)
+def test_bad_input(results: Path, names: str, reason: str) -> None:
+    (results / "empty").mkdir()
+    with pytest.raises(WrongUse, match=reason):
+        call(names)
+
+
+@pytest.mark.parametrize("names", ["a", "a b c", "a ../b", "a b/c/d"])
+def test_names_that_are_none(names: str) -> None:
+    with pytest.raises(WrongUse):
+        call(names)
