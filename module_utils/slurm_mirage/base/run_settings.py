@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,6 +47,13 @@ class RunSettings:
         if value is not None and not isinstance(value, Mapping):
             raise self._refusal(name, value)
         return value
+
+    def list_or_empty(self, name: str) -> Sequence[Any]:
+        """A list; empty for null, and if the key is not there."""
+        value = self._content.get(name)
+        if value is not None and not isinstance(value, list):
+            raise self._refusal(name, value)
+        return value or []
 
     def positive(self, name: str) -> float:
         """A number above 0."""
