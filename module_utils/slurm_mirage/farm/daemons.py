@@ -26,7 +26,7 @@ class Daemon:
     process (see `base.processes`), pid 0 when it does not run; running_digest: `digest` at the time it was started; started_at,
     not_before: monotonic seconds; failures: unexpected exits in a row; is_queued: whether it is in a queue of the farm; adopted:
     whether another farm started it; log_sizes: its log file, with its size when this farm started or adopted the daemon; served: of
-    an event clock's coordinator, when the one before had started
+    an event clock's coordinator, when the one before had started; is_absent: whether a run keeps it from being started (absent.py)
     """
 
     name: str
@@ -50,6 +50,7 @@ class Daemon:
     running_digest: str = ""
     log_sizes: dict[Path, int] = field(default_factory=dict)
     served: int = 0
+    is_absent: bool = False
 
     def check_ready(self) -> bool:
         """Update and return `ready`: its ready file, if it has one, exists, and its ready port, if it has one, accepts connections.

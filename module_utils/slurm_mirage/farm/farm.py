@@ -6,9 +6,9 @@ than the host has memory, restarts a daemon that ends, adopts the daemons of a k
 instance.
 
 It reads DIRECTORY/etc/farm.json (see `daemons.Spec`), reads it again on SIGHUP and then restarts the daemons whose digest has
-changed, and writes DIRECTORY/run/farm.json (see `Farm.state`) and DIRECTORY/log/events.jsonl (see `events`). When started as root
-it isolates itself (see `Spawner.isolate`) and continues as the instance's user. The main loop handles only daemons whose state may
-have changed; a loop over thousands of daemons would be slow.
+changed, reads on SIGUSR1 which daemons a run takes away (see `absent`), and writes DIRECTORY/run/farm.json (see `Farm.state`) and
+DIRECTORY/log/events.jsonl (see `events`). When started as root it isolates itself (see `Spawner.isolate`) and continues as the
+instance's user. The main loop handles only daemons whose state may have changed; a loop over thousands of daemons would be slow.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from ..base.errors import WrongUse
 from ..base.files import write_json
 from ..rm.daemon_kinds import CLOCK, DaemonKind, Role, leaving_order
 from ..rm.registry import DAEMON_KINDS, NODE_KINDS
-from . import isolation, saved_state
+from . import absent, isolation, saved_state
+from .absent import NAME_VARIABLE
 from .clock_hold import ClockHold
 from .daemons import Daemon, Spec
 from .events import EventLog, FullFolders, OutOfMemory, full_folders, how_it_ended
 from .last_words import NO_WORDS, advice, last_words
 from .pacing import MemoryPace, Rate
 from .pid_namespaces import HOLDER_COMMAND
-from .spawner import DIGEST_VARIABLE, NAME_VARIABLE, Spawner
+from .spawner import DIGEST_VARIABLE, Spawner
 
-SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
 STOP_BATCH = (
     200  # daemons stopped at the same time: one that ends writes to pages that ksmd had merged and briefly needs more memory
 )
@@ -129,6 +130,8 @@ class Farm:
         self.events = EventLog(directory)
         self.full_folders = FullFolders(directory)
         self.out_of_memory = OutOfMemory()
+        self.absent_digest = ""  # of the file with the daemons that a run has taken away
+        self.silent: set[str] = set()  # names of those of them that are stopped
         self.started = processes.start_time(os.getpid())
         self.identity = self.spec.identity
         self.written: dict[str, Any] = {}
@@ -149,6 +152,7 @@ class Farm:
             self.events.add("ended", daemon="farm", kind="farm", exit=None, signal=None, out_of_memory=False, words="")
         self._adopt_daemons(left)
         self._count()
+        self._read_absent()
         self._enqueue(self.daemons.values())
         while True:
             self._update_readiness()
@@ -165,6 +169,9 @@ class Farm:
                 return 0
             if info and info.si_signo == signal.SIGHUP:
                 self._reload()
+            if info and info.si_signo == signal.SIGUSR1:
+                self._read_absent()
+                self.write_after = 0.0
 
     def _poll_interval(self) -> float:
         """Return the seconds to wait for a signal. The end of a child causes a signal; readiness, free memory and time do not."""
@@ -295,13 +302,54 @@ class Farm:
             processes.end(pids_of_kind, STOP_TIMEOUT)
         user_folders.remove(self.directory, STATE)
 
+    # --- daemons that a run takes away ---------------------------------------------------------------------------------
+
+    def _read_absent(self) -> None:
+        """End or stop the daemons that are to be absent now, with all that they started, and start the others of them again."""
+        text = absent.read(self.directory)
+        gone, silent = absent.parse(text)
+        leaving = {name for name in gone if name in self.daemons and not self.daemons[name].is_absent}
+        returning = [daemon for daemon in self.daemons.values() if daemon.is_absent and daemon.name not in gone]
+        for daemon in self.daemons.values():
+            daemon.is_absent = daemon.name in gone
+        if leaving:
+            self._end_absent(leaving)
+        for name, number in (
+            *((name, signal.SIGSTOP) for name in silent - self.silent),
+            *((name, signal.SIGCONT) for name in self.silent - silent),
+        ):
+            daemon = self.daemons.get(name)
+            if daemon is not None and daemon.pid:
+                processes.send(daemon.pid, daemon.start_time, number)
+        self.silent = silent
+        for daemon in returning:
+            daemon.not_before, daemon.failures = 0.0, 0
+        self._enqueue(returning)
+        self.absent_digest = absent.digest_of(text)
+        self._count()
+
+    def _end_absent(self, names: set[str]) -> None:
+        """Kill daemons with all that they started, until none is left: one of them may start a program meanwhile."""
+        self._clear_queues()
+        is_any_left = True
+        while is_any_left:
+            alive = absent.processes_of(names, processes.of_instance(str(self.directory)))
+            processes.send_all(alive.items(), [signal.SIGKILL])
+            self._reap()
+            own = [daemon for daemon in self.by_pid.values() if daemon.name in names]
+            for daemon in own:
+                if daemon.adopted and not processes.is_alive(daemon.pid, daemon.start_time):
+                    self._note_ended(daemon.pid, None)
+            is_any_left = bool(alive or own)
+        self._enqueue(self.daemons.values())
+
     # --- starting and reaping --------------------------------------------------------------------------------------
 
     def _enqueue(self, daemons: Iterable[Daemon]) -> None:
         """Put the daemons that neither run nor are queued into the queue of their kind, or into `later` until `not_before`."""
         now = time.monotonic()
         for daemon in daemons:
-            if daemon.pid or daemon.is_queued:
+            if daemon.pid or daemon.is_queued or daemon.is_absent:
                 continue
             daemon.is_queued = True
             if daemon.not_before > now:
@@ -414,12 +462,13 @@ class Farm:
         if daemon is None:
             return
         is_wanted = daemon.name in self.daemons
+        self.silent.discard(daemon.name)
         self.up[daemon.kind.name] -= is_wanted
         self.ready[daemon.kind.name] -= is_wanted and daemon.ready
         self.unready.pop(pid, None)
         was_ready = daemon.ready or (daemon.kind is CLOCK and daemon.check_ready())
         daemon.pid, daemon.ready = 0, False
-        if self.leaving.pop(pid, None) is None:
+        if self.leaving.pop(pid, None) is None and not daemon.is_absent:
             self._note_failure(daemon, self._record_end(daemon, code), was_ready)
         if is_wanted:
             self._enqueue([daemon])
@@ -468,8 +517,8 @@ class Farm:
     # --- state -----------------------------------------------------------------------------------------------------
 
     def _count(self) -> None:
-        """Count the daemons that are wanted, up and ready. Other methods update the counters."""
-        self.wanted = Counter(d.kind.name for d in self.daemons.values())
+        """Count the daemons that are wanted, up and ready. Other methods update the counters. Absent ones are not wanted."""
+        self.wanted = Counter(d.kind.name for d in self.daemons.values() if not d.is_absent)
         self.up = Counter(d.kind.name for d in self.daemons.values() if d.pid)
         self.ready = Counter(d.kind.name for d in self.daemons.values() if d.ready)
 
@@ -483,7 +532,7 @@ class Farm:
         restarts: number of unexpected ends; failing: last error by name of at most SHOWN_FAILURES failing daemons; failing_count:
         number of all; trouble: why no daemon can be started, or empty; stopped: process ids by name of the daemons other than
         nodes' that somebody has stopped (SIGSTOP) for STOPPED_AFTER seconds; refused: reason by isolation measure that the kernel
-        refused
+        refused; absent: digest of the file with the daemons that a run takes away (absent.py), empty without any
         """
         kinds = [name for name in DAEMON_KINDS if self.wanted[name]]
         controller = next((daemon for daemon in map(self.daemons.get, DAEMON_KINDS) if daemon and daemon.kind.is_controller), None)
@@ -507,6 +556,7 @@ class Farm:
             "trouble": self.trouble,
             "stopped": self._stopped(),
             "refused": self.spawner.refused,
+            absent.STATE_KEY: self.absent_digest,
         }
 
     def _stopped(self) -> dict[str, int]:

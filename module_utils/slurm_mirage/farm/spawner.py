@@ -17,6 +17,7 @@ from ..base.errors import WrongUse
 from ..clock import instance_clock
 from ..rm.daemon_kinds import CLOCK
 from . import isolation, namespaces, tracepoints
+from .absent import NAME_VARIABLE
 from .daemons import Daemon, Spec
 from .host_settings import HostSettings
 from .hosts_file import HostsFile
@@ -24,7 +25,6 @@ from .pid_namespaces import PidNamespaces
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # without a reset, its children and so every job would ignore them
 DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # environment variable of a daemon: the digest with which it was started
-NAME_VARIABLE = "SLURM_MIRAGE_DAEMON"  # environment variable of a daemon: its name in the farm's specification
 PRIORITY, REAL_TIME, NAMESPACES = "higher priority", "real-time priority of munged and of the event clock", "PID namespaces"
 HOST_NAMES, FIXED_ADDRESSES = "names of the other hosts", "fixed addresses"
 ROOT = "root"

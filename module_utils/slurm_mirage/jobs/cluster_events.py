@@ -42,8 +42,8 @@ class ClusterEvent:
     What target and argument are depends on the action:
 
     down, drain, resume, fail, return, not-responding, responding: a host list; of down and drain the argument is the reason
-    reserve: the name of the reservation; words `NAME=VALUE` of `scontrol create reservation`, separated by spaces, in which StartTime
-        is virtual seconds after the start of the run, and Duration virtual seconds
+    reserve: the name of the reservation; words `NAME=VALUE` of `scontrol create reservation`, separated by spaces, in which
+        StartTime is virtual seconds after the start of the run, and Duration virtual seconds
     release: the name of the reservation
     set: `partition NAME`, `node LIST`, `job NUMBER`, `account NAME`, `user NAME` or `qos NAME`; words `NAME=VALUE` of
         `scontrol update`, or of `sacctmgr modify ... set` for the last three

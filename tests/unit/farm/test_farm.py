@@ -21,6 +21,7 @@ from slurm_mirage.base import processes
 from slurm_mirage.base.files import file_digest
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.clock.instance_clock import clock_file
+from slurm_mirage.farm import absent
 from slurm_mirage.farm.daemons import Spec
 from slurm_mirage.farm.events import how_it_ended, read_events
 from slurm_mirage.farm.farm import Farm, failure_of, read_state
@@ -437,6 +438,42 @@ def test_the_daemons_of_a_killed_farm_are_adopted(bed: Bed) -> None:
     assert {name for name in after if after[name] != before[name]} == {"n2"}
     os.kill(after["n1"], signal.SIGKILL)
     until(lambda: bed.is_up(4) and bed.replaced("n1", after["n1"]))
+
+
+def test_a_run_takes_daemons_away_with_all_that_they_started_until_it_returns_them(bed: Bed) -> None:
+    # The kernel sends SIGHUP and SIGCONT to a stopped process when its parent ends.
+    bed.program.write_text("trap : HUP\n" + DAEMON.replace("wait\n", "while :; do wait; done\n"))
+    bed.specify(count=4)
+    bed.start()
+    until(lambda: bed.is_up(4))
+    before = bed.daemons()
+    text = absent.text_of({"n2", "n3"}, {"n4"})
+    absent.request(bed.directory, bed.state(), text)
+    until(lambda: bed.state().get(absent.STATE_KEY) == absent.digest_of(text))
+    assert not absent.processes_of({"n2", "n3"}, processes.of_instance(str(bed.directory)))
+    assert processes.is_stopped(before["n4"]) and processes.start_time(before["n1"]) is not None
+    assert bed.is_up(2), "those that are gone are not wanted"
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.start()
+    until(lambda: bed.state().get(absent.STATE_KEY) == absent.digest_of(text))
+    time.sleep(1.0)
+    assert bed.is_up(2) and not absent.processes_of({"n2"}, processes.of_instance(str(bed.directory))), "another farm leaves them"
+    assert [event["daemon"] for event in read_events(bed.directory, 0)] == ["farm"], "those that were taken away have not failed"
+    absent.request(bed.directory, bed.state(), "")
+    until(lambda: bed.is_up(4))
+    after = bed.daemons()
+    assert {name for name in after if after[name] != before[name]} == {"n2", "n3"}
+    assert not processes.is_stopped(after["n4"])
+
+
+@pytest.mark.parametrize(
+    ("text", "gone", "stopped"),
+    [("", set(), set()), ("n1\nn2 stopped\n", {"n1"}, {"n2"}), ("n1 stopped\nn1\n\nn3 other\n", {"n1"}, set())],
+)
+def test_the_file_of_absent_daemons(text: str, gone: set[str], stopped: set[str]) -> None:
+    assert absent.parse(text) == (gone, stopped)
+    assert absent.parse(absent.text_of(gone, stopped)) == (gone, stopped)
 
 
 def test_daemons_of_a_killed_farm_with_another_configuration_are_replaced(bed: Bed) -> None:
