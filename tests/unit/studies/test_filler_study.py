@@ -60,7 +60,7 @@ def test_simulated_only(results: Path) -> None:
     table = pl.read_csv(results / "study-filler/simulated.csv", schema_overrides={"accuracy": pl.String})
     assert set(table["accuracy"]) == set(SMALL.accuracies) and set(table["workload"]) == {"lomonosov"}
     page = (results / "study-filler/study.html").read_text()
-    assert "Gain by t: 512 slots" in page and "nothing was played" in page
+    assert "Gain by t: 512 slots" in page and "there were no runs" in page
     # The same study is not simulated again.
     study.study_filler(values(), Screen(stream))
     assert "nothing is simulated again" in stream.getvalue()
