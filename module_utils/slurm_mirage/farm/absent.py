@@ -14,9 +14,11 @@ import signal
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ..base import processes, user_folders
 from ..base.errors import WrongUse
+from ..base.strict_json import COUNT, TEXT, IfThere, Object
 
 FILE = "run/absent"
 STOPPED = "stopped"
@@ -25,6 +27,7 @@ STATE_KEY = "absent"
 NAME_VARIABLE = "SLURM_MIRAGE_DAEMON"
 """Environment variable of a daemon, and of the programs that it starts itself: its name in the farm's specification."""
 LARGEST = 4 << 20
+_STATE = Object({"pid": COUNT, "start_time": COUNT, "controller_pid": COUNT, STATE_KEY: IfThere(TEXT)})
 
 
 class NoFarm(Exception):
@@ -53,6 +56,15 @@ def parse(text: str) -> tuple[set[str], set[str]]:
     words = [line.split() for line in text.splitlines()]
     gone = {line[0] for line in words if len(line) == 1}
     return gone, {line[0] for line in words if line[1:] == [STOPPED]} - gone
+
+
+def farm_of(directory: Path) -> dict[str, Any] | None:
+    """The state of the running farm in an instance's directory, with pid, start_time and controller_pid; None if none runs."""
+    with suppress(OSError, WrongUse):
+        state = user_folders.read_json(directory, "run/farm.json", _STATE)
+        if state is not None and processes.is_alive(state["pid"], state["start_time"]):
+            return state
+    return None
 
 
 def request(directory: Path, farm: Mapping[str, object], text: str) -> None:

@@ -318,9 +318,8 @@ class Farm:
             *((name, signal.SIGSTOP) for name in silent - self.silent),
             *((name, signal.SIGCONT) for name in self.silent - silent),
         ):
-            daemon = self.daemons.get(name)
-            if daemon is not None and daemon.pid:
-                processes.send(daemon.pid, daemon.start_time, number)
+            if name in self.daemons and self.daemons[name].pid:
+                processes.send(self.daemons[name].pid, self.daemons[name].start_time, number)
         self.silent = silent
         for daemon in returning:
             daemon.not_before, daemon.failures = 0.0, 0

@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..base import processes, user_folders
+from ..base import hostlist, processes, user_folders
 from ..base.errors import WrongUse
 from ..base.files import file_digest, read_json, undamaged_json, write_json
+from ..farm import absent
 from ..farm.running import is_complete, running_farm
 from ..farm.saved_state import FRESH_FOR
 from ..rm.api import Commands, ResourceManagerError
@@ -116,11 +117,13 @@ def standing(directory: Path, wanted: Wanted, programs: Iterable[Path], bin_fold
     record = Record.load(directory)
     if not wanted.inputs or record is None or record.inputs != wanted.inputs:
         return Standing()
+    goes_on = active_run(directory) is not None
+    notes: list[str] = []
+    if not goes_on and mends and (away := _return_absent(directory)):
+        notes.append(f"nodes that an unfinished run had taken away are returned: {away}")
     if changes := [*_changes(record, directory, programs), *_missing_daemons(directory)]:
         return Standing(notes=[f"the cluster is built again: {'; '.join(changes)}"])
     manager, kind = manager_at(directory, bin_folder), manager_of(directory)
-    goes_on = active_run(directory) is not None
-    notes: list[str] = []
     try:
         if not goes_on and (note := _with_all_nodes(manager, mends)):
             notes.append(note)
@@ -185,6 +188,23 @@ def _with_all_nodes(manager: Commands, mends: bool) -> str:
             raise ResourceManagerError(f"nodes are not ready: {states}")
         time.sleep(0.2)
     return f"nodes were out of service and are returned to it: {names}" if names else ""
+
+
+def _return_absent(directory: Path) -> str:
+    """Let the farm start the daemons again that a run had taken away; returns which ones. Raises WrongUse."""
+    gone, stopped = absent.parse(absent.read(directory))
+    state = running_farm(directory) if gone or stopped else None
+    if state is None:
+        user_folders.remove(directory, absent.FILE)
+        return ""
+    with suppress(absent.NoFarm):
+        absent.request(directory, state, "")
+    deadline = time.monotonic() + READY_TIMEOUT
+    while not is_complete(state) or state.get(absent.STATE_KEY):
+        if time.monotonic() > deadline or (state := running_farm(directory)) is None:
+            break
+        time.sleep(0.1)
+    return hostlist.compress(gone | stopped)
 
 
 def _changes(record: Record, directory: Path, programs: Iterable[Path]) -> list[str]:

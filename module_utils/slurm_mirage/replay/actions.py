@@ -6,12 +6,14 @@ in the same way.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from ..base.strict_json import COUNT, INSTANT, Maybe, Shape
+from ..base.strict_json import COUNT, INSTANT, TEXT, Maybe, Shape, Text
 from ..jobs import arrays
+from ..jobs.cluster_events import ClusterEvent
 from ..jobs.plan import PlanRow
 from ..rm.api import ResourceManager
 
@@ -23,6 +25,8 @@ START, SUBMITTED, ENDED = "start", "submitted", "ended"
 """Events from which the instant of an action counts: the start of the run, a job's last submission, a job's end."""
 RESUBMITTED = "resubmitted"
 """A submission of a job that the controller had lost, with the members of the first one."""
+DONE, REFUSED, UNKNOWN = "done", "refused", "unknown"
+"""Outcomes of an event of the run: the resource manager has refused it, or the replay was killed and cannot know."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,10 @@ class Cluster(Protocol):
 
     def retry_until_answered(self, attempt: Callable[[], Answer], what: str = "") -> Answer:
         """Call `attempt` until it succeeds; `what` begins messages. Raises Failed or Stopped."""
+        ...
+
+    def play(self, event: ClusterEvent, ended: Set[int]) -> list[Event]:
+        """Carry out an event of the run; what to journal. Raises Failed or Stopped."""
         ...
 
 
@@ -140,13 +148,42 @@ class Cancel:
         return [{"event": self.event, "index": self.index}]
 
 
-KINDS: tuple[type[Action], ...] = (Submit, Cancel)
+@dataclass(frozen=True)
+class Happen:
+    """An event of the run (jobs.cluster_events)."""
+
+    cluster_event: ClusterEvent
+    event: ClassVar[str] = "event_done"
+    members: ClassVar[dict[str, Shape]] = {"index": COUNT, "outcome": Text(words=(DONE, REFUSED, UNKNOWN)), "words": TEXT}
+    is_of_submission: ClassVar[bool] = False
+
+    @property
+    def index(self) -> int:
+        """Its number among the events."""
+        return self.cluster_event.number
+
+    @property
+    def when(self) -> When:
+        """At its instant."""
+        return When(self.cluster_event.at)
+
+    def carry_out(self, cluster: Cluster, ended: Set[int]) -> list[Event]:
+        """Carry it out, and journal its outcome."""
+        return cluster.play(self.cluster_event, ended)
 
 
-def actions_of(plan: Sequence[PlanRow]) -> Iterator[Action]:
-    """The actions of a plan. Those whose instants count from the start of the run are in the order of their instants."""
+KINDS: tuple[type[Action], ...] = (Submit, Cancel, Happen)
+
+
+def actions_of(plan: Sequence[PlanRow], events: Sequence[ClusterEvent] = ()) -> Iterator[Action]:
+    """The actions of a plan and of the events of the run. Those whose instants count from the start of the run are in the order of
+    their instants, an event before the submissions of its instant."""
     indices = {row.id: row.index for row in plan}
+    due = deque(events)
     for row in plan:
+        while due and row.follows is None and due[0].at <= row.due:
+            yield Happen(due.popleft())
         yield Submit(row, None if row.follows is None else indices[row.follows])
         if row.cancel_after is not None:
             yield Cancel(row)
+    yield from map(Happen, due)

@@ -18,7 +18,7 @@ from ..base import strict_json, user_folders
 from ..base.errors import WrongUse
 from ..base.strict_json import COUNT, INSTANT, LENGTH, TEXT, Each, Either, Maybe, Named, NotStrict, Number, Object, Row, Shape, Text
 from ..jobs import arrays
-from .actions import ENDED, KINDS, RESUBMITTED, START, Cancel, Event, Submit
+from .actions import ENDED, KINDS, RESUBMITTED, START, Cancel, Event, Happen, Submit
 
 _WIDTH = Object({"nodes": COUNT, "seconds": LENGTH, "error": Maybe(LENGTH), "jobs": COUNT})
 _LAUNCH_COST = Object({"narrow": Maybe(_WIDTH), "wide": Maybe(_WIDTH), "processors": Number(1e-6, 1e9), "reason": TEXT})
@@ -35,6 +35,7 @@ _MEMBERS: dict[str, dict[str, Shape]] = {
         "clock": Maybe(Named(Number())),
     },
     **{kind.event: kind.members for kind in KINDS},
+    "event_began": {"index": COUNT, "seen": Maybe(COUNT)},
     RESUBMITTED: Submit.members,
     ENDED: {"index": COUNT},
     "resumed": {"gap": LENGTH},
@@ -104,6 +105,10 @@ class History:
     """Real instants, without the shift until then, at which jobs ended that others follow, by index."""
     stale: set[int] = field(default_factory=set)
     """Indices of jobs whose end the controller forgot, and whose second run was cancelled: its record does not count."""
+    events_began: dict[int, Event] = field(default_factory=dict)
+    """The last beginning of each event of the run, by number."""
+    events_done: dict[int, Event] = field(default_factory=dict)
+    """The outcome of each event of the run, by number."""
     last_sign: float = 0.0
     finished: bool = False
 
@@ -139,6 +144,10 @@ class History:
             self.ended.setdefault(event["index"], event["real"] - self.shift)
         elif kind in self.done:
             self.done[kind].add(event["index"])
+            if kind == Happen.event:
+                self.events_done[event["index"]] = event
+        elif kind == "event_began":
+            self.events_began[event["index"]] = event
         elif kind == "resumed":
             self.shift += event["gap"]
             self.interruptions.append(event)

@@ -174,7 +174,8 @@ class Monitor(threading.Thread):
     """Queries the queue, the completion log and the nodes. `poke` is called after each round.
 
     `answered` gets the real instant of the last answer of each controller, by the controller's start. `known` has the submitted
-    jobs by index; another thread adds to it. `position`: real seconds of the schedule that have passed at a real instant.
+    jobs by index; another thread adds to it. `position`: real seconds of the schedule that have passed at a real instant. `held`:
+    ids of the jobs that are to stay held.
     """
 
     def __init__(
@@ -191,8 +192,10 @@ class Monitor(threading.Thread):
         position: Callable[[float], float],
         halts: Halts,
         poke: Callable[[], None],
+        held: Callable[[], Set[int]] = frozenset,
     ) -> None:
         super().__init__(name="monitor", daemon=True)
+        self._held_by_events = held
         self._answered, self._known, self._halts = answered, known, halts
         self._folder, self._manager, self._completions = folder, manager, completion_log
         self._plan, self._clock, self._sample_interval = plan, clock, sample_interval
@@ -351,8 +354,9 @@ class Monitor(threading.Thread):
             self._status.message = message
 
     def _release_held(self, active: Sequence[QueuedJob]) -> None:
-        """Release held jobs: in a replay only the manager itself holds jobs, after a launch that failed on a node."""
-        held = [job for job in active if job.held]
+        """Release jobs that the manager itself holds, after a launch that failed on a node."""
+        wanted = self._held_by_events()
+        held = [job for job in active if job.held and job.job_id not in wanted]
         again = [job.job_id for job in held if self._releases[job.job_id] < MAX_RELEASES]
         if again:
             self._manager.release(again)

@@ -43,19 +43,27 @@ def restart_controller(instance: Path, driver: int, waker: Waker) -> int | None:
         return None
     began = -(-time.time_ns() // (STEP * _NS)) * STEP * _NS
     waker.sleep_until(began)
+    end_controller(instance, before, driver, waker)
+    return began + START_AFTER * _NS
+
+
+def end_controller(instance: Path, pid: int, driver: int, waker: Waker) -> None:
+    """End the controller with this process id by SIGKILL, and wait until the farm has started it again.
+
+    driver: as of `restart_controller`. Raises Failed or Stopped.
+    """
     deadline = real_time.now() + PATIENCE
-    if _is_running(before, instance):
-        processes.send(before, processes.start_time(before) or 0, signal.SIGKILL)
+    if _is_running(pid, instance):
+        processes.send(pid, processes.start_time(pid) or 0, signal.SIGKILL)
         # No pause until the farm holds the clock: time stands while this thread works.
         while not _is_held(driver) and real_time.now() < deadline:
             pass
     over = threading.Event()
-    while _is_held(driver) or clock_page.scheduler(instance) == before:
+    while _is_held(driver) or clock_page.scheduler(instance) == pid:
         if real_time.now() > deadline:
             raise Failed(f"the controller was not ready within {PATIENCE:g} s after its restart")
         waker.check()
         real_time.pause(over, 0.01)
-    return began + START_AFTER * _NS
 
 
 def _is_running(pid: int, instance: Path) -> bool:

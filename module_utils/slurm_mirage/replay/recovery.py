@@ -253,6 +253,8 @@ class Recovery:
             submitter.retry_until_answered(lambda: submitter.skip_ids(controller.next_id))
             now = time.time()
             since = submitter.answered.get(submitter.history.boot_time, now)
+            if submitter.player is not None:
+                submitter.player.repeat_forgotten(since)
             submitter.journal.append("restarted", real=now, since=since, boot_time=controller.boot_time)
             log.warning("the controller was restarted")
             self.unsettle()

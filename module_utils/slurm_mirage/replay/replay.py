@@ -13,6 +13,7 @@ import hashlib
 import logging
 import math
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..base import processes
 from ..base.disk import out_of_space
 from ..base.errors import WrongUse
 from ..base.files import read_json, write_json
@@ -29,13 +31,15 @@ from ..base.run_settings import RunSettings
 from ..base.strict_json import Damaged
 from ..clock import clock_page, real_time
 from ..clock.clock import Clock
+from ..jobs.cluster_events import events_of
 from ..jobs.kinds import kind_of
 from ..jobs.plan import read_plan
 from ..rm.api import CompletedJob, ResourceManager, ResourceManagerError
+from .cluster_events import EventPlayer
 from .driver import drive, figures_since
 from .journal import Journal
 from .monitor import Heartbeat, Monitor, Status
-from .phase import restart_controller
+from .phase import end_controller, restart_controller
 from .process import Failed, Settings, Stopped, Waker, sign_lock, take_lock
 from .recovery import UNRECORDED, Recovery
 from .submitter import Submitter
@@ -99,7 +103,13 @@ class Replay:
         self.journal = Journal(folder / "journal.jsonl")
         self.history = self.journal.history
         self.status = Status(settings.run, len(self.plan), Path(settings.instance).name, self.clock.speed)
-        self.submitter = Submitter(folder, settings, self.plan, self.clock, self.manager, kind, self.journal, waker, self.status)
+        events = events_of(run_settings)
+        self.submitter = Submitter(
+            folder, settings, self.plan, self.clock, self.manager, kind, self.journal, waker, self.status, events
+        )
+        self.events = EventPlayer(self.submitter, events, self.instance, self._end_controller)
+        self.submitter.player = self.events
+        self.driver: int | None = None
         self.recovery = Recovery(self.submitter)
         self.companion = beside(run_settings, folder, lock, self.clock, self._is_known) if beside else None
         if self.companion is not None:
@@ -151,6 +161,16 @@ class Replay:
                 monitor.stop()
             heartbeat.stop()
             self.journal.close()
+
+    def _end_controller(self, pid: int) -> None:
+        """End the controller with this process id by SIGKILL; on an event clock, wait until it was started again.
+
+        Raises Failed or Stopped.
+        """
+        if self.driver is not None:
+            end_controller(self.instance, pid, self.driver, self.waker)
+        else:
+            processes.send(pid, processes.start_time(pid) or 0, signal.SIGKILL)
 
     def _is_known(self) -> bool:
         """Whether no comparison with the controller is due, so that jobs may be submitted beside the plan."""
@@ -313,6 +333,7 @@ class Replay:
             self.submitter.timeline.position,
             self.submitter.halts,
             self.waker.wake,
+            lambda: self.events.held,
         )
         others = self.submitter.other_ids
         self.submitter.other_ids = lambda: max(others(), monitor.highest_number)
@@ -322,6 +343,7 @@ class Replay:
 
     def _finish(self, monitor: Monitor) -> None:
         monitor.stop()
+        self.events.finish()
         write_json(self.folder / "result.json", self._result(monitor))
         self.journal.append("finished", real=time.time())
         self.status.phase, self.status.message, self.status.time_left_cause = "finished", "", ""
@@ -364,6 +386,7 @@ class Replay:
             "stale_runs_cancelled": len(history.stale),
             "played_twice": len(self.recovery.played.twice),
             "released": monitor.released,
+            **({"events": self.events.counts()} if self.submitter.events else {}),
             "messages": self._complaints(),
             "began": self.submitter.timeline.began(),
             "last_submission": max(history.submitted_at.values(), default=None),

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..clock.clock import Clock
 from ..jobs import arrays
+from ..jobs.cluster_events import ClusterEvent
 from ..jobs.kinds import JobKind
 from ..jobs.plan import NEVER, PlanRow, targets, with_ids
 from ..rm.api import (
@@ -33,6 +34,9 @@ from .launch_cost import LaunchCost, Probe
 from .monitor import Status
 from .process import Failed, Settings, Waker
 from .timeline import Timeline
+
+if TYPE_CHECKING:
+    from .cluster_events import EventPlayer
 
 log = logging.getLogger("replay")
 Answer = TypeVar("Answer")
@@ -66,6 +70,8 @@ class Submitter:
     journal: Journal
     waker: Waker
     status: Status
+    events: Sequence[ClusterEvent] = ()
+    """Events of the run, in the order of their instants."""
     completed: list[CompletedJob] = field(default_factory=list)
     """Jobs of this run in the completion log, as far as it was read."""
     doubtful: bool = False
@@ -89,7 +95,9 @@ class Submitter:
         for row in self.plan:
             if row.array is not None:
                 self._arrays.setdefault(row.array, []).append(row.index)
-        self.timeline = Timeline(actions_of(self.plan), self.clock, self.journal)
+        self.timeline = Timeline(actions_of(self.plan, self.events), self.clock, self.journal)
+        self.player: EventPlayer | None = None
+        """Carries out the events; the replay sets it."""
 
     @property
     def history(self) -> History:
@@ -108,6 +116,11 @@ class Submitter:
         self.count()
         if events and events[0]["event"] == Submit.event:
             self.status.lag = round(max(0.0, events[0]["real"] - events[0]["due"]), 6)
+
+    def play(self, event: ClusterEvent, ended: Set[int]) -> list[Event]:
+        """Carry out an event of the run; what to journal. Raises Failed or Stopped."""
+        assert self.player is not None
+        return self.player.play(event, ended)
 
     def job_id(self, index: int) -> int:
         """The id that the resource manager has for a submitted job."""

@@ -251,6 +251,8 @@ class DiagnosticMetric:
 
 # ---- the two sides of a resource manager ----
 
+NO_EVENTS = "this resource manager has no events of runs"
+"""Refusal of a manager that cannot carry out events."""
 NAMELESS = Names("the resource manager", "its controller", "its node daemon", "its record", "its record")
 
 
@@ -474,6 +476,40 @@ class ResourceManager(Protocol):
     def completions(self, offset: int) -> CompletionReader:
         """Reads the lasting record of ended jobs from this number of bytes on. Raises nothing."""
         ...
+
+    def requeues(self, job_id: int) -> int:
+        """How often a job was put back in the queue."""
+        raise Refused(NO_EVENTS)
+
+    # ---- events of a run (jobs.cluster_events) ----
+
+    def environment(self) -> Mapping[str, str]:
+        """The environment in which the manager's commands find the cluster. Raises nothing."""
+        return {}
+
+    def set_nodes(self, nodes: str, state: str, reason: str) -> None:
+        """Take the nodes of a host list out of service, `down` or `drain`, or return them, `resume`."""
+        raise Refused(NO_EVENTS)
+
+    def reserve(self, name: str, words: str, zero: float) -> None:
+        """Make a reservation; `words` as those of the event, `zero` is the virtual second from which its StartTime counts."""
+        raise Refused(NO_EVENTS)
+
+    def release_reservation(self, name: str) -> None:
+        """End a reservation."""
+        raise Refused(NO_EVENTS)
+
+    def change(self, kind: str, name: str, words: str) -> None:
+        """Change settings, words NAME=VALUE, of a `partition`, `node`, `job` (with its id), `account`, `user` or `qos`."""
+        raise Refused(NO_EVENTS)
+
+    def change_configuration(self, argument: str) -> None:
+        """Let another configuration be in force until the end of the run; `argument` as that of the event."""
+        raise Refused(NO_EVENTS)
+
+    def restore_configuration(self) -> None:
+        """Let the cluster's own configuration be in force again."""
+        raise Refused(NO_EVENTS)
 
     # ---- nodes and partitions ----
 

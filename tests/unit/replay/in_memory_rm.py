@@ -128,6 +128,12 @@ class InMemory(ResourceManager):
         self.directory, self.processors = directory, processors
         self.refused: set[str] = set()
         """Names of jobs that are never accepted."""
+        self.changes: list[tuple[str, ...]] = []
+        """What events changed."""
+        self.requeued: Counter[int] = Counter()
+        """How often each job was put back in the queue."""
+        self.killed_after: set[str] = set()
+        """What the replay is killed after, which has changed it."""
         self.unavailable = 0
         """How many of the next calls have no answer."""
         self.unanswered: set[str] = set()
@@ -370,6 +376,39 @@ class InMemory(ResourceManager):
             self._call()
             for job in self._of(job_ids):
                 job.state, job.start = "waits", None
+                self.requeued[job.id] += 1
+
+    def requeues(self, job_id: int) -> int:
+        with self._lock:
+            self._call()
+            return self.requeued[job_id]
+
+    def environment(self) -> Mapping[str, str]:
+        return {"PATH": "/usr/bin:/bin"}
+
+    def set_nodes(self, nodes: str, state: str, reason: str) -> None:
+        self._change("nodes", nodes, state, reason)
+
+    def reserve(self, name: str, words: str, zero: float) -> None:
+        if any(change[:2] == ("reserve", name) for change in self.changes):
+            raise Refused("reservation exists")
+        self._change("reserve", name, words)
+
+    def release_reservation(self, name: str) -> None:
+        self._change("release", name)
+
+    def change(self, kind: str, name: str, words: str) -> None:
+        self._change("change", kind, name, words)
+
+    def _change(self, *words: str) -> None:
+        with self._lock:
+            self._call()
+        if words[1] in self.refused:
+            raise Refused(f"{words[1]} is not known")
+        self.changes.append(words)
+        if words[1] in self.killed_after:
+            self.killed_after.discard(words[1])
+            raise KeyboardInterrupt
 
     def resize(self, job_id: int, nodes: int) -> None:
         raise Refused("there is one node only")

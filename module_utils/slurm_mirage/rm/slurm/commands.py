@@ -6,8 +6,10 @@ commands are asked for instants with SLURM_TIME_FORMAT=%s: seconds since the epo
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +22,7 @@ from ...base.errors import WrongUse
 from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
 from ...clock import instance_clock, real_limit
-from ...jobs import arrays
+from ...jobs import arrays, cluster_events
 from ..api import (
     NODE_GROUPS,
     SUBMIT_TIMEOUT,
@@ -211,6 +213,31 @@ def array_script(tasks: Mapping[int, Submission]) -> str:
 def dependency_words(dependency: str) -> str:
     """A dependency with ids as Slurm writes them: afterany:12:13_4."""
     return re.sub(r":(\d+)", lambda match: f":{arrays.word(int(match[1]))}", dependency)
+
+
+UPDATED = {"partition": "PartitionName", "node": "NodeName", "job": "JobId"}
+"""Words of `scontrol update` by what is changed; other things are changed by sacctmgr."""
+
+
+def node_words(state: str, reason: str) -> list[list[str]]:
+    """The words of each `scontrol update` that takes nodes out of service, or returns them."""
+    if state == cluster_events.RESUME:
+        return [["State=RESUME"]]
+    states = ["DRAIN", "DOWN"] if state == cluster_events.DOWN else ["DRAIN"]
+    return [[f"State={word}", f"Reason={reason}"] for word in states]
+
+
+def reservation_words(words: str, zero: float) -> list[str]:
+    """The words of `scontrol create reservation` for those of an event: instants in the calendar (UTC) instead of virtual seconds
+    after `zero`, an end instead of a duration."""
+    settings = dict(word.partition("=")[::2] for word in words.split())
+    start = math.ceil(zero + float(settings.pop("StartTime")))
+    end = start + math.ceil(float(settings.pop("Duration")))
+    instants = [
+        f"{name}={time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(instant))}"
+        for name, instant in (("StartTime", start), ("EndTime", end))
+    ]
+    return [*instants, *(f"{name}={value}" for name, value in settings.items())]
 
 
 def failure(program: str, complaint: str) -> ResourceManagerError:
@@ -443,6 +470,34 @@ class Slurm(ResourceManager):
     @property
     def _completions_path(self) -> Path:
         return self._instance / "log" / COMPLETIONS_FILE
+
+    def requeues(self, job_id: int) -> int:
+        found = re.search(r"\bRestarts=(\d+)", self._ask("scontrol", "--oneliner", "show", "job", arrays.word(job_id)))
+        return int(found[1]) if found else 0
+
+    # ---- events of a run ----
+
+    def environment(self) -> Mapping[str, str]:
+        return self._submit_environment
+
+    def set_nodes(self, nodes: str, state: str, reason: str) -> None:
+        """As `ResourceManager.set_nodes`. A node that is down is drained as well: with ReturnToService=2 it would come back as soon
+        as its slurmd registers."""
+        for words in node_words(state, reason):
+            self._ask("scontrol", "update", f"NodeName={nodes}", *words)
+
+    def reserve(self, name: str, words: str, zero: float) -> None:
+        self._ask("scontrol", "create", "reservation", f"ReservationName={name}", *reservation_words(words, zero))
+
+    def release_reservation(self, name: str) -> None:
+        self._ask("scontrol", "delete", f"ReservationName={name}")
+
+    def change(self, kind: str, name: str, words: str) -> None:
+        settings = words.split()
+        if kind in UPDATED:
+            self._ask("scontrol", "update", f"{UPDATED[kind]}={arrays.word(int(name)) if kind == 'job' else name}", *settings)
+        else:
+            self._ask("sacctmgr", "--immediate", "modify", kind, name, "set", *settings)
 
     # ---- nodes and partitions ----
 

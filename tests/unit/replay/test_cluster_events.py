@@ -1,0 +1,158 @@
+"""Events of a run: when they are carried out, that each is exactly once, and what is refused; with the in-memory manager."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_replay_in_memory import Run, run
+
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.run_settings import RunSettings
+from slurm_mirage.jobs import cluster_events
+from slurm_mirage.jobs.cluster_events import ClusterEvent, as_settings, events_of
+from slurm_mirage.jobs.plan import PlanRow
+from slurm_mirage.replay.actions import Happen, Submit, actions_of
+from slurm_mirage.replay.cluster_events import Away
+
+__all__ = ["run"]
+
+
+def event(number: int, at: float, action: str, target: str = "", argument: str = "") -> ClusterEvent:
+    return ClusterEvent(number, at, action, target, argument)
+
+
+def plan(run: Run, jobs: int, *events: ClusterEvent, **changes: Any) -> None:
+    run.write(jobs, **changes)
+    settings = json.loads((run.folder / "run.json").read_text())
+    (run.folder / "run.json").write_text(json.dumps({**settings, "events": as_settings(events)}))
+
+
+def outcomes(run: Run) -> list[tuple[int, str, str]]:
+    return [(line["index"], line["outcome"], line["words"]) for line in run.events() if line["event"] == "event_done"]
+
+
+def test_events_come_at_their_instants_before_the_submissions_of_the_same_instant() -> None:
+    rows = [PlanRow(i, 100 + i, 10.0 * i, 1, None, 5.0, 1, None, "", f"r.{100 + i}") for i in range(3)]
+    planned = [event(0, 0, "drain", "n1"), event(1, 10, "resume", "n1"), event(2, 15, "down", "n1"), event(3, 99, "resume", "n1")]
+    order = [(type(action), action.index) for action in actions_of(rows, planned)]
+    assert order == [(Happen, 0), (Submit, 0), (Happen, 1), (Submit, 1), (Happen, 2), (Submit, 2), (Happen, 3)]
+
+
+def test_each_event_is_carried_out_once_and_counted(run: Run) -> None:
+    run.manager.refused.add("n9")
+    plan(
+        run,
+        4,
+        event(0, 0, "drain", "n1", "disk"),
+        event(1, 0.01, "resume", "n9"),
+        event(2, 0.03, "reserve", "week", "StartTime=10 Duration=60 Nodes=ALL"),
+        event(3, 0.05, "set", "partition all", "MaxTime=10"),
+        event(4, 3600, "resume", "n1"),
+    )
+    result = run.play()
+    assert result["events"] == {"done": 3, "refused": 1, "unknown": 0, "not_reached": 1}
+    assert outcomes(run) == [(0, "done", ""), (1, "refused", "n9 is not known"), (2, "done", ""), (3, "done", "")]
+    assert run.manager.changes == [
+        ("nodes", "n1", "drain", "event 0: disk"),
+        ("reserve", "week", "StartTime=10 Duration=60 Nodes=ALL"),
+        ("change", "partition", "all", "MaxTime=10"),
+    ]
+    run.check_each_was_played_once()
+
+
+def test_a_replay_that_was_killed_after_an_event_knows_that_it_was_carried_out(run: Run) -> None:
+    plan(run, 4, event(0, 0, "reserve", "week", "StartTime=10 Duration=60 Nodes=ALL"))
+    run.manager.killed_after.add("week")
+    with pytest.raises(KeyboardInterrupt):
+        run.play()
+    assert outcomes(run) == []
+    assert run.play()["events"]["done"] == 1
+    assert [change[0] for change in run.manager.changes] == ["reserve"]
+
+
+def test_jobs_are_held_released_requeued_and_cancelled(run: Run) -> None:
+    plan(
+        run,
+        4,
+        event(0, 0.09, "hold", "103"),
+        event(1, 0.1, "requeue", "100"),
+        event(2, 0.12, "cancel", "101"),
+        event(3, 0.6, "release-job", "103"),
+        event(4, 0.61, "hold", "101"),
+    )
+    result = run.play()
+    assert outcomes(run) == [
+        (0, "done", ""), (1, "done", ""), (2, "done", ""), (3, "done", ""), (4, "refused", "job 101 has ended"),
+    ]  # fmt: skip
+    assert result["states"] == {"COMPLETED": 3, "CANCELLED": 1} and result["released"] == 0
+    assert run.manager.requeued[run.manager.named("r.100")[0].id] == 1
+    assert run.manager.named("r.103")[0].start - run.manager.named("r.100")[0].submitted > 0.5
+
+
+def test_a_job_that_was_not_submitted_yet_cannot_be_changed(run: Run) -> None:
+    plan(run, 3, event(0, 0, "hold", "102"))
+    run.play()
+    assert outcomes(run) == [(0, "refused", "job 102 was not submitted yet")]
+
+
+def test_a_command_runs_once_with_its_output_in_the_folder(run: Run) -> None:
+    plan(run, 2, event(0, 0, "run", "", "echo $PATH; echo once >> log"), event(1, 0.01, "run", "", "echo no >&2; exit 3"))
+    run.play()
+    assert outcomes(run) == [(0, "done", ""), (1, "refused", "exit code 3; see event-1.output")]
+    assert (run.folder / "event-0.output").read_text() == "/usr/bin:/bin\n"
+    assert (run.folder / "event-1.output").read_text() == "no\n"
+    assert (run.folder / "log").read_text() == "once\n"
+
+
+def test_a_command_that_outlived_its_replay_is_not_run_again(run: Run) -> None:
+    plan(run, 2, event(0, 0, "run", "", "echo again >> log"))
+    (run.folder / "event-0.started").touch()
+    (run.folder / "event-0.exit").write_text("0\n")
+    run.play()
+    assert outcomes(run) == [(0, "done", "")] and not (run.folder / "log").exists()
+
+
+def test_after_a_restart_of_the_controller_what_it_may_have_forgotten_is_changed_again(run: Run) -> None:
+    plan(run, 6, event(0, 0.01, "drain", "n1"), event(1, 0.02, "run", "", "echo once >> log"))
+    run.manager.after[5] = lambda: run.manager.restart(forget=1)
+    assert run.play()["restarts"]
+    assert [change[0] for change in run.manager.changes] == ["nodes", "nodes"], "a drain is the same twice"
+    assert (run.folder / "log").read_text() == "once\n"
+    run.check_each_was_played_once()
+
+
+def test_away_is_what_failures_and_returns_leave() -> None:
+    away = Away()
+    for done in (
+        event(0, 0, "fail", "n[1-3]"),
+        event(1, 1, "not-responding", "n4"),
+        event(2, 2, "return", "n[1-2]"),
+        event(3, 3, "drain", "n9"),
+    ):
+        away = away.after(done)
+    assert (away.gone, away.stopped) == ({"n3"}, {"n4"})
+    assert away.after(event(4, 4, "responding", "n4")).stopped == set()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"events": 3}, "events"),
+        ({"events": [{"at": -1, "action": "drain", "target": "", "argument": ""}]}, "events[0].at"),
+        ({"events": [{"at": 1, "action": "explode", "target": "", "argument": ""}]}, "there is no action 'explode'"),
+    ],
+)
+def test_wrong_events_in_run_json(content: dict[str, Any], words: str) -> None:
+    with pytest.raises(WrongUse) as caught:
+        events_of(RunSettings(Path("run.json"), content))
+    assert words in str(caught.value)
+
+
+def test_events_are_read_as_they_were_written() -> None:
+    planned = [event(0, 0.0, "fail", "n1", ""), event(1, 5.0, "return", "n1", "")]
+    assert events_of(RunSettings(Path("run.json"), {"events": as_settings(planned)})) == planned
+    assert events_of(RunSettings(Path("run.json"), {})) == []
+    assert set(cluster_events.NODE_ACTIONS) <= set(cluster_events.ACTIONS)
