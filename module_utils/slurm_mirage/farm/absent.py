@@ -10,8 +10,9 @@ A line has the name of a daemon, and STOPPED after it if the daemon is to be sto
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -83,13 +84,15 @@ def request(directory: Path, farm: Mapping[str, object], text: str) -> None:
     processes.send(pid, started, signal.SIGUSR1)
 
 
-def processes_of(names: Collection[str], members: Iterable[int]) -> dict[int, int]:
-    """Process ids, with start times, of the daemons with these names and of all that they have started.
+def processes_of(logs: Mapping[str, Path], members: Iterable[int]) -> dict[int, int]:
+    """Process ids, with start times, of daemons and of all that they have started.
 
-    members: the processes of the instance
+    logs: their log files by their names. A program that outlives the daemon which has started it, as slurmstepd does, keeps this
+    file open, and may have overwritten its environment. members: the processes of the instance
     """
-    own = set(members)
-    chosen = {pid for pid in own if processes.environment(pid).get(NAME_VARIABLE) in names}
+    own, files = set(members), {str(path) for path in logs.values()}
+    name_of = {pid: processes.environment(pid).get(NAME_VARIABLE) for pid in own}
+    chosen = {pid for pid, name in name_of.items() if name in logs or (name is None and files & _open_files(pid))}
     parent = processes.parents()
     children: dict[int, list[int]] = {}
     for pid, of in parent.items():
@@ -102,3 +105,13 @@ def processes_of(names: Collection[str], members: Iterable[int]) -> dict[int, in
                 waiting.append(child)
     started = {pid: processes.start_time(pid) for pid in chosen}
     return {pid: instant for pid, instant in started.items() if instant is not None}
+
+
+def _open_files(pid: int) -> set[str]:
+    """Paths of the files that a process has open; none if it has ended, or belongs to another user."""
+    paths = set()
+    with suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                paths.add(str(Path(entry.path).readlink()))
+    return paths

@@ -330,9 +330,9 @@ class Farm:
     def _end_absent(self, names: set[str]) -> None:
         """Kill daemons with all that they started, until none is left: one of them may start a program meanwhile."""
         self._clear_queues()
-        is_any_left = True
+        logs, is_any_left = {name: self._log_file(self.daemons[name]) for name in names}, True
         while is_any_left:
-            alive = absent.processes_of(names, processes.of_instance(str(self.directory)))
+            alive = absent.processes_of(logs, processes.of_instance(str(self.directory)))
             processes.send_all(alive.items(), [signal.SIGKILL])
             self._reap()
             own = [daemon for daemon in self.by_pid.values() if daemon.name in names]
@@ -505,9 +505,13 @@ class Farm:
         full = next(iter(full_folders(self.directory).values()), None)
         return no_space(full) if words == NO_WORDS and full else words
 
+    def _log_file(self, daemon: Daemon) -> Path:
+        name = f"{daemon.kind.name}.{daemon.name}" if daemon.kind.is_node else daemon.name
+        return self.directory / f"log/{name}.log"
+
     def _log_sizes(self, daemon: Daemon) -> dict[Path, int]:
         """Return the daemon's log file and its size now."""
-        path = self.directory / (f"log/{daemon.kind.name}.{daemon.name}.log" if daemon.kind.is_node else f"log/{daemon.name}.log")
+        path = self._log_file(daemon)
         try:
             return {path: path.stat().st_size}
         except OSError:

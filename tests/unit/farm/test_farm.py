@@ -442,15 +442,19 @@ def test_the_daemons_of_a_killed_farm_are_adopted(bed: Bed) -> None:
 
 def test_a_run_takes_daemons_away_with_all_that_they_started_until_it_returns_them(bed: Bed) -> None:
     # The kernel sends SIGHUP and SIGCONT to a stopped process when its parent ends.
-    bed.program.write_text("trap : HUP\n" + DAEMON.replace("wait\n", "while :; do wait; done\n"))
+    # As slurmstepd does, a program outlives its daemon's process, has another environment, and keeps the log file open.
+    step = f"(exec env -i setsid sleep 300 >> {bed.directory}/log/slurmd.$1.log) &\nwait\n"
+    bed.program.write_text("trap : HUP\n" + DAEMON.replace("sleep 300 &\nwait\n", f"{step}while :; do wait; done\n"))
     bed.specify(count=4)
     bed.start()
     until(lambda: bed.is_up(4))
     before = bed.daemons()
+    logs = {name: bed.directory / f"log/slurmd.{name}.log" for name in ("n2", "n3")}
+    until(lambda: len(absent.processes_of(logs, processes.of_instance(str(bed.directory)))) == 4)
     text = absent.text_of({"n2", "n3"}, {"n4"})
     absent.request(bed.directory, bed.state(), text)
     until(lambda: bed.state().get(absent.STATE_KEY) == absent.digest_of(text))
-    assert not absent.processes_of({"n2", "n3"}, processes.of_instance(str(bed.directory)))
+    assert not absent.processes_of(logs, processes.of_instance(str(bed.directory)))
     assert processes.is_stopped(before["n4"]) and processes.start_time(before["n1"]) is not None
     assert bed.is_up(2), "those that are gone are not wanted"
     bed.farm.kill()
@@ -458,7 +462,7 @@ def test_a_run_takes_daemons_away_with_all_that_they_started_until_it_returns_th
     bed.start()
     until(lambda: bed.state().get(absent.STATE_KEY) == absent.digest_of(text))
     time.sleep(1.0)
-    assert bed.is_up(2) and not absent.processes_of({"n2"}, processes.of_instance(str(bed.directory))), "another farm leaves them"
+    assert bed.is_up(2) and not absent.processes_of(logs, processes.of_instance(str(bed.directory))), "another farm leaves them"
     assert [event["daemon"] for event in read_events(bed.directory, 0)] == ["farm"], "those that were taken away have not failed"
     absent.request(bed.directory, bed.state(), "")
     until(lambda: bed.is_up(4))
