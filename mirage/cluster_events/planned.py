@@ -1,0 +1,74 @@
+"""The events of a run as the control machine has them, in trace time, and what the replay gets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slurm_mirage.jobs.cluster_events import RESERVE, ClusterEvent
+
+COLUMNS = ("number", "instant", "action", "target", "argument", "source")
+"""Of results/RUN/events.csv."""
+INSTANTS = ("StartTime", "Duration")
+"""Words of a reservation that are trace seconds: StartTime counts from the start of the run."""
+
+
+@dataclass(frozen=True)
+class PlannedEvent:
+    """One event. `target` and `argument` are those of `ClusterEvent`, but times in them are trace seconds."""
+
+    instant: float
+    """Trace seconds after the start of the run, which is the first submission."""
+    action: str
+    target: str
+    argument: str
+    source: str
+    """Where it is from: FILE:LINE, FAILURES or MAINTENANCE."""
+
+
+def ordered(events: Iterable[PlannedEvent]) -> list[PlannedEvent]:
+    """Events in the order of their instants; those of one instant stay in their order."""
+    return sorted(events, key=lambda event: event.instant)
+
+
+def number_word(value: float) -> str:
+    """Seconds as text, without decimals that are 0."""
+    return f"{round(value, 6):.15g}"
+
+
+def words_of(argument: str) -> dict[str, str]:
+    """The words NAME=VALUE of an argument."""
+    return {name: value for name, _, value in (word.partition("=") for word in argument.split())}
+
+
+def as_argument(words: dict[str, str]) -> str:
+    """Words NAME=VALUE, separated by spaces."""
+    return " ".join(f"{name}={value}" for name, value in words.items())
+
+
+def for_replay(events: Sequence[PlannedEvent], shrink_percent: float) -> list[ClusterEvent]:
+    """The events with their times in virtual seconds."""
+    factor = shrink_percent / 100
+
+    def argument(event: PlannedEvent) -> str:
+        if event.action != RESERVE:
+            return event.argument
+        words = words_of(event.argument)
+        return as_argument({**words, **{name: number_word(float(words[name]) * factor) for name in INSTANTS}})
+
+    return [
+        ClusterEvent(number, event.instant * factor, event.action, event.target, argument(event))
+        for number, event in enumerate(events)
+    ]
+
+
+def as_csv(events: Sequence[PlannedEvent]) -> str:
+    """The content of events.csv, which EVENTS can be given again."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for number, event in enumerate(events):
+        writer.writerow([number, number_word(event.instant), event.action, event.target, event.argument, event.source])
+    return stream.getvalue()

@@ -1,0 +1,82 @@
+"""Reads EVENTS, a CSV file of a user's with the columns instant, action, target, argument."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirage.text import durations
+from mirage.text.input_file import read_input
+from slurm_mirage.base.errors import WrongUse
+
+PARAMETER = "events"
+LARGEST = 64 << 20
+"""Bytes of a file."""
+HEADING = ("instant", "action", "target", "argument")
+FORM = "lines with instant,action,target,argument"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the file, with words as they were given."""
+
+    place: str
+    """FILE:LINE."""
+    instant: float
+    """Trace seconds after the start of the run."""
+    action: str
+    target: str
+    argument: str
+
+    def wrong(self, reason: str) -> WrongUse:
+        """The error for this line."""
+        return WrongUse(f"{self.place}: {reason}", parameter=PARAMETER)
+
+
+def read(path: str) -> list[Line]:
+    """The lines of a file, without empty ones, comments (#) and the heading. Raises WrongUse with file and line."""
+    try:
+        text = read_input(path, PARAMETER, LARGEST).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WrongUse(f"{path}: is not text in UTF-8; it may have {FORM}", parameter=PARAMETER) from error
+    return list(_lines(Path(path).name, text))
+
+
+def _lines(name: str, text: str) -> Iterator[Line]:
+    columns = list(HEADING)
+    reader = csv.reader((line if not line.lstrip().startswith("#") else "" for line in text.splitlines()), skipinitialspace=True)
+    is_first = True
+    while True:
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            raise WrongUse(f"{name}:{reader.line_num}: {error}", parameter=PARAMETER) from error
+        if fields is None:
+            return
+        fields = [field.strip() for field in fields]
+        if not any(fields):
+            continue
+        place = f"{name}:{reader.line_num}"
+        if is_first and fields[0].lower() in (*HEADING, "number"):
+            columns = [field.lower() for field in fields]
+            if not set(HEADING[:2]) <= set(columns):
+                raise WrongUse(f"{place}: the heading needs instant and action; it may be {','.join(HEADING)}", parameter=PARAMETER)
+        elif len(fields) > len(columns):
+            raise WrongUse(
+                f"{place}: {len(fields)} fields; an argument with a comma needs quotes; it may have {FORM}", parameter=PARAMETER
+            )
+        else:
+            values = {**dict.fromkeys(HEADING, ""), **dict(zip(columns, fields, strict=False))}
+            yield Line(place, _instant(place, values["instant"]), values["action"].lower(), values["target"], values["argument"])
+        is_first = False
+
+
+def _instant(place: str, text: str) -> float:
+    if text.startswith("-"):
+        raise WrongUse(f"{place}: instant {text}: is before the start of the run, which is 0", parameter=PARAMETER)
+    try:
+        return durations.seconds(text)
+    except ValueError:
+        raise WrongUse(f"{place}: instant {text!r}: it may be {durations.FORM}", parameter=PARAMETER) from None

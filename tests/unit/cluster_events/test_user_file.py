@@ -1,0 +1,172 @@
+"""EVENTS: reading, checks, expansion, and what the replay gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirage.cluster_events import checks, planned, user_file
+from mirage.cluster_events.checks import World
+from mirage.cluster_events.planned import PlannedEvent
+from mirage.text import durations
+from slurm_mirage.base.errors import WrongUse
+
+WORLD = World([f"n{number}" for number in range(1, 9)], {"batch", "long"}, {1, 2, 17}, last=10 * 86400)
+
+
+def events(tmp_path: Path, text: str, world: World = WORLD) -> list[PlannedEvent]:
+    path = tmp_path / "events.csv"
+    path.write_text(text)
+    return checks.expanded(user_file.read(str(path)), world)
+
+
+FILE = """\
+# a week
+instant,action,target,argument
+3600, drain, "n[1-2]", disk  is full
+2h,resume,n01-2 ,
+1:00:00,fail,n[3-4],20min
+
+0,reserve,week,start=1-00:00:00 duration=6h nodes=ALL flags=MAINT
+90000,hold,17,
+1d2h,release-job,17,
+2d,set,partition batch,MaxTime=2-00:00:00 State=DOWN
+2d,run,,"echo a,b"
+2d,kill-controller,,
+"""
+
+
+def test_a_file(tmp_path: Path) -> None:
+    found = events(tmp_path, FILE.replace("n01-2 ", '"n0[1-2]"'))
+    assert [(event.instant, event.action, event.target, event.argument) for event in found] == [
+        (0, "reserve", "week", "StartTime=86400 Duration=21600 Nodes=ALL Flags=MAINT Users=root"),
+        (3600, "drain", "n[1-2]", "disk is full"),
+        (3600, "fail", "n[3-4]", ""),
+        (4800, "return", "n[3-4]", ""),
+        (7200, "resume", "n[1-2]", ""),
+        (90000, "hold", "17", ""),
+        (93600, "release-job", "17", ""),
+        (172800, "set", "partition batch", "MaxTime=2-00:00:00 State=DOWN"),
+        (172800, "run", "", "echo a,b"),
+        (172800, "kill-controller", "", ""),
+    ]
+    assert found[1].source == "events.csv:3" and found[3].source == "events.csv:5"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("1,drain,n9,", "events.csv:1: target: there is no node n9; the nodes are n[1-8]"),
+        ("1,drain,n[1-,", "is not a host list"),
+        ("1,drain,,", "no node is given"),
+        ("1,explode,n1,", "action 'explode': it may be one of down, drain"),
+        ("1,drian,n1,", "did you mean drain?"),
+        ("-5,drain,n1,", "is before the start of the run"),
+        ("soon,drain,n1,", "instant 'soon': it may be seconds, or such as 90min"),
+        ("11d,drain,n1,", "is after the end of the run"),
+        ("1,fail,n1,", "fail needs as its argument for how long"),
+        ("1,not-responding,n1,-3", "needs as its argument for how long"),
+        ("1,fail,n1,1h\n60,fail,n[1-2],1h", "events.csv:2: n1 is already out of service by fail at 60"),
+        ("1,resume,n1,", "n1 is not out of service by down or drain at 1"),
+        ("1,drain,n1,\n2,resume,n[1-2],", "n2 is not out of service"),
+        ("1,hold,5,", "there is no job '5' in the run"),
+        ("1,cancel,all,", "there is no job 'all' in the run"),
+        ("1,reserve,a,duration=1h", "a reservation needs its nodes"),
+        ("1,reserve,a,duration=1h nodes=n77", "nodes: there is no node n77"),
+        ("1,reserve,a b,duration=1h nodes=n1", "the name of a reservation"),
+        ("1,reserve,a,nodes=n1", "needs its duration or its end"),
+        ("1,reserve,a,nodes=n1 duration=30s", "at least a minute"),
+        ("1,reserve,a,nodes=n1 duration=1h colour=red", "'colour=red' is not a word of a reservation"),
+        ("1,reserve,a,nodes=n1 duration=1h partition=fast", "there is no partition fast; it may be one of batch, long"),
+        ("100,reserve,a,start=50 nodes=n1 duration=1h", "starts at 50, before the event itself"),
+        ("1,reserve,a,nodes=n1 duration=1h\n2,reserve,a,nodes=n2 duration=1h", "the reservation a of events.csv:1 has not ended"),
+        ("1,reserve,a,nodes=n[1-4] duration=1h\n2,reserve,b,nodes=n[4-6] duration=1h", "n4 are reserved by a of events.csv:1"),
+        ("1,release,a,", "there is no reservation 'a' then"),
+        ("1,reserve,a,nodes=n1 duration=1h\n2,release,a,\n3,release,a,", "events.csv:3: there is no reservation 'a' then"),
+        ("1,set,batch,MaxTime=1", "it may be partition, node, job"),
+        ("1,set,partition fast,MaxTime=1", "there is no partition fast"),
+        ("1,set,partition batch,", "set needs words NAME=VALUE"),
+        ("1,run,,", "run needs a command"),
+        ("1,run,n1,date", "run has no target"),
+        ("1,run,,a,b", "5 fields; an argument with a comma needs quotes"),
+        ("instant,target\n1,n1", "the heading needs instant and action"),
+    ],
+)
+def test_a_wrong_line_is_one_message_with_file_and_line(tmp_path: Path, line: str, words: str) -> None:
+    with pytest.raises(WrongUse) as caught:
+        events(tmp_path, line + "\n")
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith("events: events.csv:")
+
+
+def test_failures_of_nodes_need_one_host_and_limits_need_accounting(tmp_path: Path) -> None:
+    world = World(WORLD.nodes, WORLD.partitions, WORLD.jobs, WORLD.last, hosts=2, has_accounting=False)
+    with pytest.raises(WrongUse, match="fail needs a cluster on one host"):
+        events(tmp_path, "1,fail,n1,1h\n", world)
+    with pytest.raises(WrongUse, match="needs a cluster with accounting"):
+        events(tmp_path, "1,set,account a,GrpTRES=cpu=4\n", world)
+
+
+def test_nodes_of_the_users_own_names(tmp_path: Path) -> None:
+    world = World(WORLD.nodes, WORLD.partitions, WORLD.jobs, WORLD.last, renamed={"head": "n8"})
+    assert events(tmp_path, '1,drain,"head,n[01-02]",\n', world)[0].target == "n[1-2,8]"
+
+
+def test_reservations_that_may_overlap(tmp_path: Path) -> None:
+    text = "1,reserve,a,nodes=n1 duration=1h flags=maint\n2,reserve,b,nodes=n1 duration=1h\n"
+    assert [event.target for event in events(tmp_path, text)] == ["a", "b"]
+
+
+def test_the_replay_gets_virtual_seconds(tmp_path: Path) -> None:
+    found = events(tmp_path, "200,reserve,a,start=400 duration=1h nodes=n1\n300,fail,n2,100\n")
+    played = planned.for_replay(found, 50)
+    assert [(event.number, event.at) for event in played] == [(0, 100), (1, 150), (2, 200)]
+    assert played[0].argument == "StartTime=200 Duration=1800 Nodes=n1 Users=root"
+
+
+def test_the_file_of_a_run_can_be_given_again(tmp_path: Path) -> None:
+    text = '1,drain,n1,a\n5,resume,n1,\n6,run,,"echo 1,2"\n'
+    found = events(tmp_path, text)
+    (tmp_path / "again.csv").write_text(planned.as_csv(found))
+    again = checks.expanded(user_file.read(str(tmp_path / "again.csv")), WORLD)
+    assert [(e.instant, e.action, e.target, e.argument) for e in again] == [
+        (e.instant, e.action, e.target, e.argument) for e in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("90", 90),
+        ("45s", 45),
+        ("90min", 5400),
+        ("6h", 21600),
+        ("1d12h", 129600),
+        ("2-06:00:00", 194400),
+        ("08:30", 30600),
+        ("1.5h", 5400),
+    ],
+)
+def test_durations(text: str, length: float) -> None:
+    assert durations.seconds(text) == length
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
+    try:
+        assert durations.seconds(text) >= 0
+    except ValueError as error:
+        assert "duration" in str(error)
+
+
+@given(st.lists(st.text(max_size=20), max_size=4), st.integers(0, 3))
+def test_any_line_is_read_or_one_message(tmp_path_factory: pytest.TempPathFactory, fields: list[str], lines: int) -> None:
+    path = tmp_path_factory.mktemp("events") / "events.csv"
+    path.write_bytes(("\n" * lines + ",".join(fields) + "\n").encode("utf-8", "surrogatepass"))
+    try:
+        checks.expanded(user_file.read(str(path)), WORLD)
+    except WrongUse as error:
+        assert "\n" not in str(error)
