@@ -129,6 +129,12 @@ options:
       - Whether the cluster has the event clock. C(SlurmdTimeout) and C(MinJobAge) are then long enough for it.
     type: bool
     default: false
+  silent_nodes:
+    description:
+      - Whether nodes that do not answer are to be noticed, because a run has such events. C(SlurmdTimeout) then stays as in real
+        time on the event clock.
+    type: bool
+    default: false
   version:
     description:
       - Release of Slurm that reads the files, as printed by C(slurmctld -V). Settings get the names that they have in this release,
@@ -223,6 +229,7 @@ def main() -> None:
             "filler": {"type": "bool", "default": False},
             "filler_grace": {"type": "int", "default": 0},
             "event_clock": {"type": "bool", "default": False},
+            "silent_nodes": {"type": "bool", "default": False},
             "version": {"type": "str", "default": ""},
         },
         supports_check_mode=True,

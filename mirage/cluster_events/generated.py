@@ -14,13 +14,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from mirage.cluster_events.planned import PlannedEvent, as_argument, number_word
 from mirage.text import durations
 from slurm_mirage.base import hostlist
 from slurm_mirage.jobs import cluster_events as actions
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FAILURES, MAINTENANCE = "FAILURES", "MAINTENANCE"
 FAILURES_FORM = (
@@ -68,6 +70,8 @@ class Failures:
 
     def events(self, nodes: Sequence[str], until: float, seed: int, replica: int) -> list[PlannedEvent]:
         """The failures of all nodes before `until`, in no order. Those of a node do not depend on which others there are."""
+        import numpy as np  # calls without failures save the time
+
         made = []
         for number, node in enumerate(nodes):
             generator = np.random.default_rng([seed, replica, number, 4])

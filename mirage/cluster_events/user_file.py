@@ -63,14 +63,26 @@ def _lines(name: str, text: str) -> Iterator[Line]:
             columns = [field.lower() for field in fields]
             if not set(HEADING[:2]) <= set(columns):
                 raise WrongUse(f"{place}: the heading needs instant and action; it may be {','.join(HEADING)}", parameter=PARAMETER)
-        elif len(fields) > len(columns):
-            raise WrongUse(
-                f"{place}: {len(fields)} fields; an argument with a comma needs quotes; it may have {FORM}", parameter=PARAMETER
-            )
         else:
+            fields = _joined(fields, columns)
+            if len(fields) > len(columns):
+                raise WrongUse(f"{place}: {len(fields)} fields; it may have {FORM}", parameter=PARAMETER)
             values = {**dict.fromkeys(HEADING, ""), **dict(zip(columns, fields, strict=False))}
             yield Line(place, _instant(place, values["instant"]), values["action"].lower(), values["target"], values["argument"])
         is_first = False
+
+
+def _joined(fields: list[str], columns: list[str]) -> list[str]:
+    """The fields of a line in which a host list, or an argument that is the last column, has commas without quotes."""
+    joined: list[str] = []
+    for field in fields:
+        if joined and (
+            joined[-1].count("[") > joined[-1].count("]") or (len(joined) == len(columns) and columns[-1] == HEADING[-1])
+        ):
+            joined[-1] += f",{field}"
+        else:
+            joined.append(field)
+    return joined
 
 
 def _instant(place: str, text: str) -> float:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from mirage.campaign.arms import Arms, check_speed, names_of
 from mirage.campaign.campaign import Campaign
 from mirage.campaign.conclusion import conclude, members_of
+from mirage.campaign.parts import labels
 from mirage.experiment import clock_choice, managers, runs
 from mirage.experiment.endings import Ending
+from mirage.experiment.run_events import name_of
 from mirage.kinds import experiment as kinds
 from mirage.knobs.knobs import Knobs
 from mirage.records.run_folder import RunFolder
@@ -20,6 +22,8 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
     Without CONFIGS the finished campaign RUN is compared again, from the records of its runs.
     """
     knobs, arms = _of_fillers(knobs)
+    if arms is None:
+        knobs, arms = _of_calendars(knobs)
     managers.check(knobs, several=True)
     if not (knobs.campaign.configs or arms or len(knobs.scheduler.managers) > 1):
         return _again(knobs, screen)
@@ -39,6 +43,17 @@ def _of_fillers(knobs: Knobs) -> tuple[Knobs, Arms | None]:
     if knobs.campaign.configs:
         raise WrongUse("CONFIGS is compared already; it may be one of no, slots and planned", "filler", knobs.fillers.variant)
     return knobs.with_values({"FILLER": values[0]}), {value: {"FILLER": value} for value in values}
+
+
+def _of_calendars(knobs: Knobs) -> tuple[Knobs, Arms | None]:
+    """The knobs of the campaign, and the arms if EVENTS has several values: these files, with one configuration. Otherwise None."""
+    values = knobs.events.calendars
+    if len(values) < 2:
+        return knobs, None
+    if knobs.campaign.configs:
+        raise WrongUse("CONFIGS is compared already; it may be the path of one file", "events", knobs.events.files)
+    names = labels([name_of(value) for value in values])
+    return knobs.with_values({"EVENTS": values[0]}), {name: {"EVENTS": value} for name, value in zip(names, values, strict=True)}
 
 
 def _again(knobs: Knobs, screen: Screen) -> Ending:

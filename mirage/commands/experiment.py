@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from mirage.campaign import sweep
-from mirage.experiment import clock_choice, managers, preflight, report, runs
+from mirage.experiment import clock_choice, managers, preflight, report, run_events, runs
 from mirage.experiment.endings import Ending
 from mirage.experiment.hosts import of_one_cluster
 from mirage.experiment.instance_use import InstanceUse
@@ -23,6 +23,7 @@ from mirage.terminal.screen import Screen
 def experiment(knobs: Knobs, screen: Screen) -> Ending:
     """Check everything, then run the experiment, or the sweep if SHRINK has several factors."""
     managers.check(knobs)
+    run_events.check(knobs.events)
     jobs = source(knobs.workload, knobs.nodes.machine)
     order = Order(knobs, preflight.inventory(knobs.cluster), preflight.config(knobs.scheduler), jobs)
     kinds.check(knobs)

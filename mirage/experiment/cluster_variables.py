@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from mirage.experiment import configuration
+from mirage.experiment.run_events import silences_nodes
 from mirage.kinds.experiment import KINDS
 from mirage.knobs.knobs import Knobs
 
@@ -16,6 +17,8 @@ def cluster_variables(knobs: Knobs, shrink: Decimal = Decimal(100)) -> dict[str,
     knobs: with the clock that was chosen as SPEED. shrink: SHRINK of the run that follows, in per cent
     """
     variables = knobs.role_variables()
+    if silences_nodes(knobs.events):
+        variables["mirage_silent_nodes"] = True
     for kind in KINDS:
         variables |= kind.cluster_variables(knobs, shrink)
     if (site := configuration.site_of(knobs.scheduler)) is not None:

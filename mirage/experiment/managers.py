@@ -53,6 +53,9 @@ def _of_slurm_only(knobs: Knobs) -> tuple[tuple[str, bool, str], ...]:
     return (
         ("SLURM_CONF", knobs.scheduler.slurm_conf != "", "it is a configuration of Slurm"),
         ("FRONT_END", knobs.nodes.front_ends > 0, "front ends are Slurm's"),
+        ("EVENTS", knobs.events.files != "", "events are carried out by Slurm's commands"),
+        ("FAILURES", knobs.events.failures is not None, "events are carried out by Slurm's commands"),
+        ("MAINTENANCE", knobs.events.maintenance is not None, "it needs reservations"),
         ("STEPS", knobs.nodes.steps == "yes", "steps of srun are Slurm's"),
         *(kind.of_slurm(knobs) for kind in KINDS),
         ("ACCOUNTING", knobs.scheduler.accounting == "yes", "slurmdbd is Slurm's"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
@@ -12,17 +14,19 @@ from typing import Any
 
 import polars as pl
 
-from mirage.experiment import configuration, fractions, run_length, site, standing
+from mirage.cluster_events.planned import PlannedEvent, as_csv, for_replay
+from mirage.experiment import configuration, fractions, run_events, run_length, site, standing
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.expected_queue import Queue, expected_queue
+from mirage.experiment.hosts import host_count
 from mirage.kinds.malleable import experiment as malleable
 from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import SLURM
-from mirage.records.file_names import EXPERIMENT_FILE, PLAN_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
+from mirage.records.file_names import EVENTS_FILE, EXPERIMENT_FILE, PLAN_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
 from mirage.records.run_clock import EVENT
 from mirage.records.run_folder import RunFolder
-from mirage.text.words import about
+from mirage.text.words import about, counted
 from mirage.traces import swf
 from mirage.traces.local_time import LocalTime
 from mirage.traces.trace import Trace, read_trace
@@ -32,6 +36,7 @@ from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs import plan as submissions
+from slurm_mirage.jobs.cluster_events import as_settings
 from slurm_mirage.rm.slurm import accounting
 
 # Virtual seconds that are added to the run time for a time limit, so that a job that uses its whole limit is not killed because
@@ -40,6 +45,8 @@ from slurm_mirage.rm.slurm import accounting
 SLACK = 10.0
 # Number of samples over a run, and the longest interval between two in real seconds.
 SAMPLES, LONGEST_SAMPLE = 60, 10.0
+# Generated events go on until so many times the expected length of the run.
+EVENTS_UNTIL = 2.0
 
 
 # Model and number of jobs of a generated workload without MODEL and JOBS.
@@ -164,7 +171,9 @@ class Prepared:
     workload: Workload
     dues: list[float]
     replica: int = 1
-    """Number of the run among those of the same configuration: each draws fractions of seconds of its own."""
+    """Number of the run among those of the same configuration: each draws fractions of seconds and failures of its own."""
+    calendar: datetime | None = None
+    """Local date and time of the first submission in the log; None if it is not known."""
 
     @classmethod
     def make(cls, knobs: Knobs, trace: Trace, shrink: Decimal) -> Prepared:
@@ -173,10 +182,39 @@ class Prepared:
                 "think submits jobs at instants of their own, SUBMISSION in groups; give one of them", parameter="dependencies"
             )
         chosen = malleable.applied(knobs, workload(knobs, trace, shrink), SLACK)
-        made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen))
+        begin = LocalTime.of(trace).date(float(chosen.jobs.select(pl.col("submit").min()).item() or 0.0))
+        made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen), calendar=begin)
         if knobs.malleable.is_wanted:
             malleable.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
+        _ = made.events
         return made
+
+    @cached_property
+    def events(self) -> Sequence[PlannedEvent]:
+        """The events of the run in the order of their instants. Raises WrongUse."""
+        wanted = self.knobs.events
+        run_events.check(wanted)
+        if not (wanted.path or wanted.failures or wanted.maintenance):
+            return ()
+        second = 100 / float(self.shrink)
+        site_conf = configuration.site_of(self.knobs.scheduler)
+        limits = 60.0 * sum(self.requests.limits)
+        return run_events.of_run(
+            self.knobs,
+            partitions=self.offer.partitions.keys(),
+            jobs=set(self.workload.jobs["id"].to_list()),
+            last=(max(self.dues) + limits) * second,
+            until=EVENTS_UNTIL * self.estimate() * second,
+            replica=self.replica,
+            calendar=self.calendar,
+            hosts=host_count(self.knobs.cluster),
+            renamed=site_conf.renamed if site_conf is not None else {},
+            has_accounting=configuration.of(self.knobs.scheduler).has_accounting(self.knobs),
+        )
+
+    def events_of_replay(self) -> list[dict[str, Any]]:
+        """The events in run.json."""
+        return as_settings(for_replay(self.events, float(self.shrink)))
 
     def executions(self) -> list[float]:
         """Expected run time of each job: for a cancelled job at most until its cancellation."""
@@ -221,6 +259,7 @@ class Prepared:
         count = self.workload.jobs.height - presets
         jobs = "1 job" if count == 1 else f"{count} jobs"
         jobs += f", and {presets} preset" if presets else ""
+        jobs += f", {counted(len(self.events), 'event')}" if self.events else ""
         jobs += f", longest {about(max(self.executions()))}"
         return f"{jobs}, {run_length.in_words(self.knobs.clock.speed, self.estimate(), self.length())}"
 
@@ -328,4 +367,6 @@ class Prepared:
             "estimate": self.estimate(),
             "estimate_real": self.real_estimate(),
         }
+        if self.events:
+            write_atomically(folder / EVENTS_FILE, as_csv(self.events))
         write_json(folder / EXPERIMENT_FILE, experiment | {"workload": selection})

@@ -18,6 +18,7 @@ from typing import Any
 
 from mirage import RESULTS as RESULTS
 from mirage import ROOT
+from mirage.experiment import run_events
 from mirage.experiment.configuration import site_of
 from mirage.experiment.endings import Ending
 from mirage.kinds.filler.words import identity_of
@@ -72,6 +73,8 @@ def inputs(knobs: Knobs, trace_sha256: str, config: Path) -> dict[str, str]:
         chosen["SLURM_CONF"] = hashlib.sha256(content.encode()).hexdigest()
     if knobs.fillers.words:
         chosen["FILLER_JOBS"] = identity_of(knobs.fillers.words)
+    if knobs.events.path:
+        chosen["EVENTS"] = run_events.digest(knobs.events)
     chosen["TRACE"] = trace_sha256
     chosen["CONFIG content"] = hashlib.sha256(config.read_bytes()).hexdigest()
     return chosen

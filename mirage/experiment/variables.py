@@ -31,6 +31,6 @@ def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) 
         "experiment_sample_interval": prepared.sample_interval(),
         "experiment_warmup_cut": knobs.metrics.warmup_cut,
         "experiment_cooldown_cut": knobs.metrics.cooldown_cut,
-        "experiment_events": __import__("json").loads(__import__("os").environ.get("EV", "[]")),
+        "experiment_events": prepared.events_of_replay(),
         "experiment_filler": filler.run_settings(knobs.fillers, prepared.shrink),
     }

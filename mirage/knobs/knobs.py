@@ -19,6 +19,8 @@ from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.clock.clock_rules import CONSTANT, EVENT
 from slurm_mirage.jobs.filler import NO
 
+NONE = "none"
+"""Value of EVENTS: a run without a file."""
 CLOCK = "mirage_clock"
 """Variable of the kind of the clock. SPEED's variable is the speed of a constant one."""
 
@@ -117,6 +119,26 @@ class FillerKnobs:
 
 
 @dataclass(frozen=True)
+class EventKnobs:
+    """What happens to the cluster during a run."""
+
+    files: str
+    """Path of a file; several words, also NONE, for make compare."""
+    failures: str | None
+    maintenance: str | None
+
+    @property
+    def calendars(self) -> list[str]:
+        """The values of EVENTS."""
+        return self.files.split()
+
+    @property
+    def path(self) -> str:
+        """The file of the run; empty for none."""
+        return "" if self.files == NONE else self.files
+
+
+@dataclass(frozen=True)
 class ClockKnobs:
     """The cluster's clock."""
 
@@ -200,6 +222,7 @@ class Knobs:
     jobs: JobKnobs
     malleable: MalleableKnobs
     fillers: FillerKnobs
+    events: EventKnobs
     clock: ClockKnobs
     scheduler: SchedulerKnobs
     campaign: CampaignKnobs

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 
+from mirage.cluster_events.generated import Failures, Maintenance
 from mirage.knobs import machine, openpbs_source, slurm_source, submission
 from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
@@ -151,6 +152,30 @@ def names(text: str) -> str:
     if text and not all(part.strip() for part in text.split(",")):
         raise InvalidValue
     return path_text(text)
+
+
+def calendars(text: str) -> str:
+    """Accept paths of files with events, and NO_EVENTS, separated by blanks. The result separates them by single blanks."""
+    return " ".join(path_text(text).split())
+
+
+def failures(text: str) -> str:
+    """Accept the words of FAILURES."""
+    return _read_by(Failures.parse, text)
+
+
+def maintenance(text: str) -> str:
+    """Accept the words of MAINTENANCE."""
+    return _read_by(Maintenance.parse, text)
+
+
+def _read_by(parse: Callable[[str], object], text: str) -> str:
+    words = " ".join(path_text(text).split())
+    try:
+        parse(words)
+    except ValueError as error:
+        raise InvalidValue from error
+    return words
 
 
 def configs(text: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirage.cluster_events.generated import FAILURES_FORM, MAINTENANCE_FORM
 from mirage.knobs import openpbs_source, slurm_source, submission
 from mirage.knobs.parse import (
     CONFIG_NAME,
@@ -18,10 +19,13 @@ from mirage.knobs.parse import (
     Parser,
     at_least,
     at_once,
+    calendars,
     classes,
     configs,
     cut,
+    failures,
     instant,
+    maintenance,
     margin,
     matching,
     names,
@@ -52,11 +56,12 @@ CLUSTER = "Cluster"
 WORKLOAD = "Workload"
 MODELS = "Generated workloads"
 TIME = "Time"
+EVENTS = "Events"
 SCHEDULER = "Scheduler"
 COMPARISON = "Comparisons"
 METRICS = "Metrics"
 OUTPUT = "Runs and files"
-GROUPS = (CLUSTER, WORKLOAD, MODELS, TIME, SCHEDULER, COMPARISON, METRICS, OUTPUT)
+GROUPS = (CLUSTER, WORKLOAD, MODELS, TIME, EVENTS, SCHEDULER, COMPARISON, METRICS, OUTPUT)
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,7 @@ _SINGLE = ("cluster", "experiment")
 _BUILD = (*_SINGLE, *_COMPARE)
 _MANAGED = (*_SINGLE, "compare", "study-scms")
 _RUN = ("experiment", *_COMPARE)
+_PLAYED = ("experiment", "compare")
 _CLUSTER = (*_BUILD, "status", "watch", "shell", "teardown", "infra", "provision", "deprovision")
 _OFFLINE = ("workload", "workload-report", "metrics", "simulate")
 _SELECT = (*_RUN, *_OFFLINE)
@@ -313,6 +319,42 @@ TABLE = (
         _RUN,
         is_input=True,
         group=WORKLOAD,
+    ),
+    Knob(
+        "EVENTS",
+        "events.files",
+        "",
+        calendars,
+        "the path of a CSV file of events, without blanks; for make compare several paths, or none for a run without",
+        "CSV file of what happens to the cluster: instant, action, target, argument (docs/events.md)",
+        _PLAYED,
+        shown="none",
+        is_input=True,
+        group=EVENTS,
+    ),
+    Knob(
+        "FAILURES",
+        "events.failures",
+        "",
+        optional(failures),
+        FAILURES_FORM,
+        "failures of nodes: mtbf=30d repair=4h shape=0.7",
+        _PLAYED,
+        shown="none",
+        is_input=True,
+        group=EVENTS,
+    ),
+    Knob(
+        "MAINTENANCE",
+        "events.maintenance",
+        "",
+        optional(maintenance),
+        MAINTENANCE_FORM,
+        "maintenance windows: weekly tue 08:00 6h all",
+        _PLAYED,
+        shown="none",
+        is_input=True,
+        group=EVENTS,
     ),
     Knob(
         "MALLEABLE",

@@ -13,6 +13,7 @@ ANSIBLE_LOG_FILE = "ansible.log"
 WORKLOAD_FILE = "workload.csv"
 WORKLOAD_SWF_FILE = "workload.swf"
 PLAN_FILE = "plan.csv"
+EVENTS_FILE = "events.csv"
 COMPARISON_FILE = "comparison.json"
 SWEEP_FILE = "sweep.csv"
 

@@ -59,7 +59,7 @@ def wanted_files(
     if parameters["malleable"]:
         settings = permit_expansion(settings, parameters["version"])
     if parameters["event_clock"]:
-        settings = on_event_clock(settings)
+        settings = on_event_clock(settings, parameters["silent_nodes"])
     settings = translated(settings, parameters["version"])
     common = directory / "etc/common.conf"
     lines = front_end.lines(nodes, classes) if parameters["front_ends"] else nodes

@@ -254,6 +254,7 @@ class Recovery:
             now = time.time()
             since = submitter.answered.get(submitter.history.boot_time, now)
             if submitter.player is not None:
+                since = max(since, submitter.player.controller_ended_at())
                 submitter.player.repeat_forgotten(since)
             submitter.journal.append("restarted", real=now, since=since, boot_time=controller.boot_time)
             log.warning("the controller was restarted")

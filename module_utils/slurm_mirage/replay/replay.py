@@ -83,6 +83,10 @@ ENDS_INTERVAL = 0.02
 clock it is a virtual second, which is as exact as the log."""
 
 
+NOTICED_AFTER = 5
+"""Virtual seconds on an event clock from an event that ends the controller until the replay goes on."""
+
+
 class Replay:
     """One run of the program over a run folder; `lock` is the locked file descriptor that a running submission shares."""
 
@@ -168,7 +172,10 @@ class Replay:
         Raises Failed or Stopped.
         """
         if self.driver is not None:
+            instant = time.time_ns()
             end_controller(self.instance, pid, self.driver, self.waker)
+            # It depends on the host when this process notices that the controller is back.
+            self.waker.sleep_until(instant + NOTICED_AFTER * 1_000_000_000)
         else:
             processes.send(pid, processes.start_time(pid) or 0, signal.SIGKILL)
 

@@ -91,7 +91,6 @@ def test_a_file(tmp_path: Path) -> None:
         ("1,set,partition batch,", "set needs words NAME=VALUE"),
         ("1,run,,", "run needs a command"),
         ("1,run,n1,date", "run has no target"),
-        ("1,run,,a,b", "5 fields; an argument with a comma needs quotes"),
         ("instant,target\n1,n1", "the heading needs instant and action"),
     ],
 )
@@ -113,6 +112,15 @@ def test_failures_of_nodes_need_one_host_and_limits_need_accounting(tmp_path: Pa
 def test_nodes_of_the_users_own_names(tmp_path: Path) -> None:
     world = World(WORLD.nodes, WORLD.partitions, WORLD.jobs, WORLD.last, renamed={"head": "n8"})
     assert events(tmp_path, '1,drain,"head,n[01-02]",\n', world)[0].target == "n[1-2,8]"
+
+
+def test_commas_need_no_quotes_in_host_lists_and_arguments(tmp_path: Path) -> None:
+    text = "1,drain,n[1,3-4],a, b\n2,reserve,a,nodes=n[1,3] duration=1h flags=MAINT,IGNORE_JOBS\n"
+    first, second = events(tmp_path, text)
+    assert (first.target, first.argument) == ("n[1,3-4]", "a,b")
+    assert second.argument == "StartTime=2 Duration=3600 Nodes=n[1,3] Flags=MAINT,IGNORE_JOBS Users=root"
+    with pytest.raises(WrongUse, match="5 fields; it may have lines with"):
+        events(tmp_path, "instant,action,argument,target\n1,drain,a,n1,x\n")
 
 
 def test_reservations_that_may_overlap(tmp_path: Path) -> None:

@@ -117,12 +117,17 @@ EVENT_CLOCK_LEAST = {"SlurmdTimeout": 60_000, "MinJobAge": 36_000}
 in each third of SlurmdTimeout, and the replay has to ask for an ended job within MinJobAge."""
 
 
-def on_event_clock(settings: Mapping[str, Any]) -> dict[str, Any]:
+def on_event_clock(settings: Mapping[str, Any], silent_nodes: bool = False) -> dict[str, Any]:
     """The settings of a cluster on the event clock, from those that it has in real time. Nothing else has to follow that clock,
-    because it stops while the host works. 0 (off) stays. Raises WrongUse if a value is not a number."""
+    because it stops while the host works. 0 (off) stays. Raises WrongUse if a value is not a number.
+
+    silent_nodes: whether slurmctld has to notice nodes that do not answer as soon as in real time
+    """
     changed = dict(settings)
     keys = {key.lower(): key for key in settings}
     for setting, least in EVENT_CLOCK_LEAST.items():
+        if silent_nodes and setting == "SlurmdTimeout":
+            continue
         key = keys.get(setting.lower(), setting)
         given = changed.get(key, OMIT)
         if given == OMIT or 0 < _number(key, given) < least:
