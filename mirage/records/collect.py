@@ -27,8 +27,8 @@ from polars import col
 from mirage.kinds.filler import records as fillers
 from mirage.kinds.malleable import records as resizes
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
-from mirage.records import disagreements
-from mirage.records.file_names import JOURNAL_FILE, PLAN_FILE
+from mirage.records import cluster_events, disagreements
+from mirage.records.file_names import EVENTS_FILE, JOURNAL_FILE, PLAN_FILE
 from mirage.records.run_clock import is_event, may_be_event
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import (
@@ -165,6 +165,12 @@ class Collected:
     """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
     fillers: fillers.Fillers | None = None
     """What the filler jobs did, which do not belong to the run's jobs; None without any."""
+    events: cluster_events.ClusterEvents = field(default_factory=cluster_events.ClusterEvents)
+    """The events of the run; none without EVENTS, FAILURES and MAINTENANCE."""
+    caused: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=cluster_events.CAUSED_SCHEMA))
+    """Columns of `cluster_events.CAUSED_SCHEMA`: executions that ended before their time, with the events that ended them."""
+    halted_by_events: float = 0.0
+    """The part of `halted` after events that ended the controller."""
     names: Names = IMPLEMENTATIONS[DEFAULT].records.names
     """What the resource manager and its daemons are called."""
     frees_at_end: bool = False
@@ -199,7 +205,11 @@ def collect(run: RunFolder) -> Collected:
     answers, costs = resizes.of_jobs(*resizes.read_answers(run.path / resizes.BROKER_FILE), submitted, clock.virtual_ns - NS)
     freed = run.read_freed()
     held = min(run.scheduling.longest_hold, longest_cycle(run.diagnostics) or 0.0)
+    layout = run.layout
+    events = cluster_events.read(run.path / EVENTS_FILE, journal.events_done, time, layout.nodes if layout else ())
     joined = submitted.join(_freed(freed), on="slurm_id", how="left", maintain_order="left")
+    is_known = ~col("id").is_in(cluster_events.disturbed_ends(events, lines, time))
+    joined = joined.with_columns(v_freed=pl.when(is_known).then("v_freed"))
     for record in (
         last_executions(runs),
         details,
@@ -238,6 +248,9 @@ def collect(run: RunFolder) -> Collected:
         resubmitted=journal.resubmitted,
         interrupted=clock.real_to_trace(journal.interrupted),
         halted=clock.real_to_trace(journal.halted),
+        halted_by_events=clock.real_to_trace(journal.halted_by_events),
+        events=events,
+        caused=cluster_events.caused(events, lines, time),
         launch_cost=None if journal.launch_cost.narrow is None else joined.select(col("launch_cost").mean()).item(),
         launch_cost_error=joined.select(col("launch_error").max()).item(),
         launch_cost_reason=journal.launch_cost.reason,

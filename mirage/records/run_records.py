@@ -51,6 +51,10 @@ class Journal:
     """Real seconds for which the replay was down; later submissions were postponed by it."""
     halted: float
     """Real seconds for which no job could start: the controller had died, or did not answer."""
+    halted_by_events: float
+    """The part of it after events of the run that ended the controller."""
+    events_done: dict[int, dict[str, Any]]
+    """The outcome of each event of the run, by number."""
     halts: list[dict[str, Any]]
     """The times in which a controller that had not ended, or the replay, did nothing: what (halts.CONTROLLER or halts.REPLAY),
     since (real instant), seconds (real)."""
@@ -100,6 +104,8 @@ def read_journal(path: Path) -> Journal:
         resubmitted=history.resubmitted,
         interrupted=history.shift,
         halted=history.halted + (0.0 if history.halted_since is None else history.last_sign - history.halted_since),
+        halted_by_events=history.halted_by_events,
+        events_done=history.events_done,
         halts=history.halts,
         copies=history.copies,
         stale=sorted(history.stale),
@@ -198,10 +204,10 @@ def completions(log: pl.DataFrame, submitted: pl.DataFrame, since: int) -> tuple
 
     There is a line per execution, as a requeue also writes one (state PENDING, or NODE_FAIL). A name may have lines of several ids.
     Columns: id, slurm_id, s_state, s_final (the manager never runs the job again), s_partition, s_ran (false: cancelled while it
-    waited; its start is null), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
+    waited; its start is null), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end, hosts.
     """
     lines = log.join(submitted.select("name", "id"), on="name", maintain_order="left").drop(
-        "name", "user", "hosts", "exit_code", "is_of_run"
+        "name", "user", "exit_code", "is_of_run"
     )
     lines = _with_submissions(lines, submitted)
     ahead = _offset_from_utc(lines, submitted)

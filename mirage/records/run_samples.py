@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from polars import col
 
 from mirage.records.run_records import read_text
@@ -72,11 +73,14 @@ def mean_cycle(diagnostics: pl.DataFrame) -> float | None:
     return float(np.average(known[last].to_numpy(), weights=weights.to_numpy() if weights.sum() else None)) * _MICROSECOND
 
 
-def lacking_nodes(samples: pl.DataFrame, nodes: int) -> tuple[float | None, dict[str, int]]:
+def lacking_nodes(
+    samples: pl.DataFrame, nodes: int, planned: NDArray[np.float64] | None = None
+) -> tuple[float | None, dict[str, int]]:
     """The node seconds for which nodes took no jobs, because they were down, drained, reserved or did not respond, as a share of
     those of the whole machine, None if they were not sampled; and the number of nodes by kind in the sample with most of them.
 
-    A sample stands for the time that is closest to it. nodes: of the machine
+    A sample stands for the time that is closest to it. nodes: of the machine. planned: how many of them events of the run had taken
+    out of service at each sample, which do not count
     """
     kinds = {kind: f"nodes_{kind}" for kind in LACKING if f"nodes_{kind}" in samples.columns}
     if not kinds or samples.is_empty():
@@ -86,6 +90,8 @@ def lacking_nodes(samples: pl.DataFrame, nodes: int) -> tuple[float | None, dict
     lacking = known.select(
         pl.max_horizontal(pl.sum_horizontal(pl.lit(0.0), *(kind for kind in kinds if kind != SILENT)), *({SILENT} & set(kinds)))
     ).to_series()
+    if planned is not None:
+        lacking = pl.Series((lacking.to_numpy() - planned).clip(0.0))
     weights = pl.repeat(1.0, samples.height, eager=True)
     if "virtual" in samples.columns and samples.height > 1:
         time = samples["virtual"].interpolate().fill_null(strategy="backward").fill_null(0.0)
@@ -93,5 +99,10 @@ def lacking_nodes(samples: pl.DataFrame, nodes: int) -> tuple[float | None, dict
         weights = (gaps + gaps.shift(-1, fill_value=0.0)) / 2
     weights = weights if weights.sum() else pl.repeat(1.0, samples.height, eager=True)
     share = float(np.average(lacking.to_numpy(), weights=weights.to_numpy())) / max(1, nodes)
-    most = known.row(int(lacking.arg_max() or 0), named=True)
+    place = int(lacking.arg_max() or 0)
+    most, number = known.row(place, named=True), int(lacking[place])
+    if planned is not None:
+        # Which of them are planned is not sampled.
+        kind = max(most, key=lambda one: most[one])
+        return share, {kind: number} if number else {}
     return share, {kind: int(number) for kind, number in most.items() if number}

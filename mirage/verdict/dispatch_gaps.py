@@ -5,7 +5,7 @@ which the scheduler itself may postpone a start is subtracted: its `start_delay`
 between two backfill cycles.
 
 They are known for one queue in order of submission: not with several partitions, priorities, dependencies, enforced limits of
-accounts, memory, or filler jobs.
+accounts, memory, filler jobs, or events of the run.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def _rules_are_known(collected: Collected, layout: Layout, scheduling: Schedulin
     return (
         scheduling.by_submission
         and collected.fillers is None
+        and not collected.events
         and not apart
         and known["whole_nodes"].n_unique() <= 1
         and collected.jobs["partition"].drop_nulls().n_unique() <= 1

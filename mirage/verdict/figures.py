@@ -15,7 +15,7 @@ from mirage.records.collect import Collected
 from mirage.records.rounding import quantile, rounded
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import lacking_nodes, longest_cycle, mean_cycle
-from mirage.verdict import clock_speed, event_clock, incidents
+from mirage.verdict import clock_speed, event_clock, events, incidents
 from mirage.verdict.resolution import Resolution, Scales
 from mirage.verdict.start_latency import start_latencies
 from mirage.verdict.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
@@ -32,7 +32,9 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
     stretched = shares(collected, resolution)
     whole = Stretch.of(stretched)
     lag_mean = rounded(jobs["submit_lag"].mean())
-    lacking, most_lacking = lacking_nodes(samples, len(layout.nodes))
+    planned = events.planned_absence(collected, samples)
+    lacking, most_lacking = lacking_nodes(samples, len(layout.nodes), planned)
+    silent = events.unplanned(samples, "nodes_not_responding", planned)
     return {
         "resolution": {
             "record": rounded(resolution.record),
@@ -71,7 +73,7 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
             for of, of_class in by_class(stretched)
         ],
         **_of_launches(collected),
-        "nodes_not_responding": _largest_count(samples, "nodes_not_responding"),
+        "nodes_not_responding": _largest_count(silent, "nodes_not_responding"),
         "nodes_lacking": rounded(lacking),
         "nodes_lacking_most": most_lacking,
         "backfill_cycle_mean": None if (mean := mean_cycle(diagnostics)) is None else rounded(mean * collected.time.second),
@@ -83,7 +85,7 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
         "copies_cancelled": collected.copies_cancelled,
         "reruns_cancelled": collected.reruns_cancelled,
         "interrupted": rounded(collected.interrupted),
-        "halted": rounded(collected.halted),
+        "halted": rounded(collected.halted - collected.halted_by_events),
         "limits_extended": evidence.filter("limit_extended").height,
         "host_cpu": rounded(samples["cpu_busy"].mean()) if "cpu_busy" in samples.columns else None,
         "host_cpu_saturated": _saturated(samples, thresholds),

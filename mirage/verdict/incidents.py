@@ -12,6 +12,7 @@ from polars import col
 from mirage.records.collect import Collected
 from mirage.records.disagreements import STRUCTURAL, in_record_only
 from mirage.records.run_samples import LACKING, SILENT
+from mirage.verdict import events as events_of_run
 from mirage.verdict.advice import counted, remedy
 from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.farm.events import how_it_ended
@@ -52,7 +53,11 @@ def broken(collected: Collected) -> list[tuple[str, int, str]]:
             failed & col("recorded"),
             f"failed after the start, which sigsleep does not do by itself: see the logs of {node_daemon}",
         ),
-        ("node failure", state == "NODE_FAIL", "ended by a node failure"),
+        (
+            "node failure",
+            (state == "NODE_FAIL") & ~col("id").is_in(events_of_run.failed_jobs(collected).implode()),
+            "ended by a node failure",
+        ),
         ("cancelled", (state == "CANCELLED") & ~col("cancel_wanted"), "cancelled, but not by the workload"),
     ]
     return [
@@ -92,10 +97,11 @@ def troubled(
         share = f"the machine lacked {100 * lacking:.2g} % of its node time, over {100 * thresholds.nodes_lacking_share:g} %"
         reasons.append(f"{most} of {nodes} nodes were {LACKING[kind]}: {share}")
     messages = figures["messages"] or {}
-    if lost := messages.get(NODE_DOWN):
+    if (lost := messages.get(NODE_DOWN, 0) - events_of_run.explained_nodes(collected)) > 0:
         reasons.append(f"{names.controller} set nodes down {counted(lost, 'time')}: see its log")
     known = {kind: count for kind, count in messages.items() if kind not in NOT_JUDGED}
-    count, allowed = sum(known.values()), thresholds.messages_share * collected.jobs.height
+    count = max(0, sum(known.values()) - events_of_run.explained_complaints(collected))
+    allowed = thresholds.messages_share * collected.jobs.height
     if count > allowed:
         kinds = ", ".join(f"{kind}: {number}" for kind, number in sorted(known.items(), key=lambda item: -item[1]))
         renewed = messages.get(CONNECTION_RENEWED)
@@ -107,8 +113,9 @@ def troubled(
     return reasons
 
 
-def causes(complaints: Mapping[str, Any]) -> list[str]:
-    """What went wrong on the hosts during the run: full folders and unexpected ends of daemons. These cause other reasons."""
+def causes(complaints: Mapping[str, Any], collected: Collected) -> list[str]:
+    """What went wrong on the hosts during the run: full folders, and ends of daemons that no event of the run explains. These cause
+    other reasons."""
     full: list[str] = []
     ended: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     events = complaints.get("events", {})
@@ -119,6 +126,7 @@ def causes(complaints: Mapping[str, Any]) -> list[str]:
                 full.append(f"no space was left on {event['path']}{where} at {_time_of_day(event)}: free some, and repeat the run")
             else:
                 ended.setdefault(event["kind"], []).append((where, event))
+    ended = events_of_run.remaining_ends(ended, collected, collected.names.controller)
     return [*dict.fromkeys(full), *(_of_ended(kind, ended[kind]) for kind in sorted(ended, key=_order))]
 
 

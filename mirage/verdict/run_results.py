@@ -17,12 +17,13 @@ from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
+from mirage.metrics.usage_over_time import course_of
 from mirage.records import run_files
 from mirage.records.allocations import read_allocations
 from mirage.records.collect import Collected, collect
 from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE
 from mirage.records.run_folder import RunFolder
-from mirage.verdict import dispatch_gaps, metric_errors, validity
+from mirage.verdict import dispatch_gaps, events, metric_errors, validity
 from mirage.verdict.thresholds import Thresholds
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
@@ -82,6 +83,9 @@ def results(
     population = Population.of(jobs, processors, nodes, *cuts, **changes)
     if collected.fillers is not None:
         member["fillers"] = filler.summary(collected.fillers, member, population, changes["suspensions"], collected.time)
+    if collected.events:
+        course = course_of(population, changes["suspensions"])
+        member["events"] = events.summary(collected, layout, population, course, processors)
     member |= metric_errors.errors(collected, jobs, population, member, gaps, run.scheduling, backfill_interval=interval)
     validity.judge_errors(member, bounds, collected)
     files = run_files.render(collected, processors, nodes)

@@ -21,6 +21,7 @@ import polars as pl
 from polars import col
 
 from mirage.records.collect import Collected
+from mirage.verdict import events
 from slurm_mirage.rm.evidence import Layout
 
 
@@ -60,7 +61,8 @@ def _filled(jobs: pl.DataFrame, fillers: pl.DataFrame) -> pl.Series:
 def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
     """The jobs that are in any record, with accepted, width (processors that they take), most_nodes (on which they may be), memory
     (MiB per processor), limited, and left_out."""
-    known = ["whole_nodes", "memory", "limited", "dependent", "restarts", *(["vacated"] if collected.fillers is not None else [])]
+    known = ["whole_nodes", "memory", "limited", "dependent", "restarts"]
+    known += [*(["vacated"] if collected.fillers is not None else []), *(["limit"] if collected.events else [])]
     jobs = collected.jobs.filter(col("state") != "LOST").join(
         collected.evidence.select("id", *known), on="id", maintain_order="left"
     )
@@ -82,7 +84,7 @@ def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
         partition=col("partition").fill_null(""),
         limited=col("limited") & layout.enforces_limits,
         left_out=col("dependent") | (col("restarts") > 0),
-    )
+    ).with_columns(left_out=col("left_out") | events.left_out_of_latency(collected))
 
 
 def changes_of_size(allocations: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from mirage.metrics.registry import METRICS
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
 from mirage.records.run_folder import RunFolder
-from mirage.verdict import clock_speed, dispatch_gaps, event_clock, incidents
+from mirage.verdict import clock_speed, dispatch_gaps, event_clock, events, incidents
 from mirage.verdict.advice import counted, remedy, with_one_speed
 from mirage.verdict.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
 from mirage.verdict.figures import measure
@@ -53,7 +53,7 @@ def judge(
     thresholds = thresholds or Thresholds()
     gaps = pl.DataFrame(schema=dispatch_gaps.SCHEMA) if gaps is None else gaps
     figures = measure(run, collected, layout, thresholds, gaps)
-    causes = incidents.causes(run.complaints)
+    causes = incidents.causes(run.complaints, collected)
     wrong_clock, unsure_clock = clock_speed.judged(collected, figures["clock_speed"], thresholds)
     broken = [f"{counted(count, 'job')} {description}" for _, count, description in incidents.broken(collected) if count]
     reasons = [
@@ -76,6 +76,7 @@ def judge(
             # In a run that is too coarse, these figures follow from that.
             *([] if coarse else doubtful(collected, figures, thresholds)),
             *_not_measured(run, collected, figures),
+            *events.not_carried_out(collected),
             *unsure_clock,
         ]
     )

@@ -255,11 +255,13 @@ class EventPlayer:
         self._all.doubtful = True
         self._end_controller(pid)
 
-    def controller_ended_at(self) -> float:
-        """Real instant at which an event ended the controller last; 0 if none has."""
-        began = self._all.history.events_began
-        ends = (event.number for event in self._planned if event.action == events.KILL_CONTROLLER)
-        return max((float(began[number]["real"]) for number in ends if number in began), default=0.0)
+    def controller_ended(self) -> tuple[int | None, float]:
+        """The event that has ended the controller since its last restart was noticed, and the real instant; None if none has."""
+        history = self._all.history
+        noticed = history.restarts[-1]["real"] if history.restarts else 0.0
+        ends = [event.number for event in self._planned if event.action == events.KILL_CONTROLLER]
+        began = [(number, float(history.events_began[number]["real"])) for number in ends if number in history.events_began]
+        return next(((number, real) for number, real in reversed(began) if real >= noticed), (None, 0.0))
 
     def repeat_forgotten(self, since: float) -> None:
         """Make the changes again that a controller may have forgotten, which was killed after the instant `since`.

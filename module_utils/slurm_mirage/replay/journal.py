@@ -39,7 +39,7 @@ _MEMBERS: dict[str, dict[str, Shape]] = {
     RESUBMITTED: Submit.members,
     ENDED: {"index": COUNT},
     "resumed": {"gap": LENGTH},
-    "restarted": {"boot_time": COUNT, "since": Maybe(INSTANT)},
+    "restarted": {"boot_time": COUNT, "since": Maybe(INSTANT), "by_event": Maybe(COUNT)},
     "closed": {"partitions": Each(TEXT)},
     "opened": {},
     "halted": {"what": TEXT, "since": INSTANT},
@@ -93,6 +93,8 @@ class History:
     """Partitions in which no job may start until the nodes have registered with a new controller."""
     halted: float = 0.0
     """For how long no job could start: a controller had died, until partitions were opened again, or did not answer (`halts`)."""
+    halted_by_events: float = 0.0
+    """The part of `halted` after an event of the run that ended the controller."""
     halts: list[Event] = field(default_factory=list)
     """For how long a controller that had not ended, or the replay itself, did nothing."""
     halted_since: float | None = None
@@ -164,7 +166,10 @@ class History:
         elif kind == "opened":
             self.closed = []
             if self.halted_since is not None:
-                self.halted += event["real"] - self.halted_since
+                seconds = event["real"] - self.halted_since
+                self.halted += seconds
+                if self.restarts and self.restarts[-1].get("by_event") is not None:
+                    self.halted_by_events += seconds
                 self.halted_since, self.halted_until = None, event["real"]
         elif kind == "halted":
             seconds = event["real"] - max(event["since"], self.halted_until)

@@ -253,10 +253,13 @@ class Recovery:
             submitter.retry_until_answered(lambda: submitter.skip_ids(controller.next_id))
             now = time.time()
             since = submitter.answered.get(submitter.history.boot_time, now)
+            by_event = None
             if submitter.player is not None:
-                since = max(since, submitter.player.controller_ended_at())
+                by_event, ended_at = submitter.player.controller_ended()
+                # The last answer is older, or one of the new controller.
+                since = since if by_event is None else ended_at
                 submitter.player.repeat_forgotten(since)
-            submitter.journal.append("restarted", real=now, since=since, boot_time=controller.boot_time)
+            submitter.journal.append("restarted", real=now, since=since, boot_time=controller.boot_time, by_event=by_event)
             log.warning("the controller was restarted")
             self.unsettle()
 
