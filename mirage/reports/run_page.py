@@ -13,7 +13,7 @@ from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS, main_of
 from mirage.records.file_names import EXPERIMENT_FILE
 from mirage.records.run_clock import EVENT
-from mirage.reports import distributions
+from mirage.reports import distributions, run_events
 from mirage.reports.measures import (
     class_table,
     figure,
@@ -107,6 +107,8 @@ def _sections(run: Run) -> Iterable[Section]:
         yield Section("Comparison with the log", list(real_machine(run)), lacks)
     if (suspensions := _suspensions(run)) is not None:
         yield suspensions
+    if (happened := run_events.section(run)) is not None:
+        yield happened
     yield from filter(None, (section(run) for section in KIND_SECTIONS))
     yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True), *_stretch_by_class(run)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])

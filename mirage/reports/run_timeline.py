@@ -8,7 +8,7 @@ import polars as pl
 
 from mirage.kinds.filler import page as filler
 from mirage.records.run_clock import EVENT, speed_of_records
-from mirage.reports import node_picture
+from mirage.reports import node_picture, run_events
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.timeline import Panel, Steps, Timeline
@@ -44,7 +44,7 @@ def over_time(run: Run) -> Section:
         *_samples(run, frame),
     ]
     words = "Time is trace time since the first submission." + (" Lines of the log show the same jobs only." if log else "")
-    drawn = Timeline(frame.begin, frame.end, [panel for panel in panels if panel])
+    drawn = Timeline(frame.begin, frame.end, run_events.marked(run, frame, panels))
     return Section("Over time", [Part(words, timeline=drawn, table=_means(frame, busy, waiting, log), is_wide=True)])
 
 

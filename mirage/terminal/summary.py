@@ -24,9 +24,10 @@ from mirage.terminal.table import (
     value_text,
     width_of,
 )
-from mirage.text.words import two_digits
+from mirage.text.words import counted, number, percent, two_digits
 from mirage.verdict.bounds import in_words
 from mirage.verdict.event_clock import is_slow_elsewhere
+from mirage.verdict.events import outcome_words
 from mirage.verdict.features import unused_rows
 from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, WORDS, verdict_of
 from slurm_mirage.rm.registry import names_of
@@ -57,10 +58,24 @@ def show(run: RunFolder, screen: Screen) -> None:
     if of_features:
         figures = (f"{METRICS[name].in_sentences} {value_text(metrics['metrics'][name], _unit(name))}" for name in of_features)
         parts.append(f"also: {', '.join(figures)}")
+    if happened := metrics.get("events"):
+        parts.append(events_line(happened))
     if left_out := [f"{count} {reason}" for reason, count in metrics.get("excluded", {}).items()]:
         parts.append(f"left out of the metrics: {', '.join(left_out)}")
     parts += [*limits_of(metrics), *_inconclusive(metrics)]
     print_all(screen, *parts, *trust({run.name: metrics}, unused), f"all metrics and figures: make metrics RUN={run.name}")
+
+
+def events_line(member: Content) -> str:
+    """`12 events: 11 done, 1 refused; 98 % of the machine was in service, 3 executions of jobs lost (15.3 processor hours)`."""
+    words = [outcome_words(member["counts"])]
+    facts = []
+    if member["available_fraction"] is not None:
+        facts.append(f"{percent(member['available_fraction'])} of the machine was in service")
+    if lost := sum(of_cause["executions"] for of_cause in member["lost"].values()):
+        hours = sum(of_cause["processor_hours"] for of_cause in member["lost"].values())
+        facts.append(f"{counted(lost, 'execution')} of jobs lost ({number(round(hours, 1))} processor hours)")
+    return "; ".join([*words, ", ".join(facts)] if facts else words)
 
 
 def _inconclusive(metrics: Content) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from mirage.records.cluster_events import NOT_REACHED, RunEvent, virtual_instant
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
 from mirage.verdict.advice import counted
+from slurm_mirage.base import hostlist
 from slurm_mirage.jobs import cluster_events as actions
 from slurm_mirage.replay.actions import DONE, REFUSED
 from slurm_mirage.rm.evidence import Layout
@@ -161,6 +163,28 @@ def summary(
         **_available(collected, layout, population, course, processors),
         "lost": by_cause,
         "halted_by_events": rounded(collected.halted_by_events),
+        "absences": [
+            {
+                "number": one.number,
+                "action": one.action,
+                "nodes": hostlist.compress(one.nodes),
+                "begin": one.begin,
+                "end": None if math.isinf(one.end) else one.end,
+            }
+            for one in collected.events.absences
+        ],
+        "reservations": [
+            {
+                "number": one.number,
+                "name": one.name,
+                "announced": one.announced,
+                "begin": one.begin,
+                "end": one.end,
+                "nodes": hostlist.compress(one.nodes),
+                "is_maintenance": one.is_maintenance,
+            }
+            for one in collected.events.reservations
+        ],
         "events": rows,
     }
 
