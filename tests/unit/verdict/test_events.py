@@ -1,0 +1,211 @@
+"""Events of a run: absences, reservations, what they did to jobs, and what the verdict takes as planned."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from run_folders import ORIGIN, REAL_ZERO, VIRTUAL_ZERO, MadeFolder, beside
+
+from mirage.cluster_events.planned import PlannedEvent, as_csv
+from mirage.metrics.measured_jobs import Population
+from mirage.metrics.usage_over_time import course_of
+from mirage.records.cluster_events import NODE_FAILURE, OTHER, REQUEUED, Absence, ClusterEvents, Reservation
+from mirage.records.collect import Collected
+from mirage.verdict import events
+from mirage.verdict.thresholds import Thresholds
+from mirage.verdict.validity import judge
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.evidence import Layout, Node
+
+LAYOUT = Layout({f"n{number}": Node(4) for number in range(1, 5)})
+WINDOW = "StartTime=500 Duration=100 Nodes=n[1-4] Flags=MAINT,IGNORE_JOBS Users=root"
+
+
+def made(folder: MadeFolder, *planned: tuple[float, str, str, str], outcomes: dict[int, tuple[str, str]] | None = None) -> None:
+    """Give the run events (instant, action, target, argument), each carried out at its instant unless `outcomes` says otherwise."""
+    rows = [
+        PlannedEvent(at, action, target, argument, f"e.csv:{line}")
+        for line, (at, action, target, argument) in enumerate(planned, 1)
+    ]
+    (folder.folder / "events.csv").write_text(as_csv(rows))
+    for number, row in enumerate(rows):
+        outcome, words = (outcomes or {}).get(number, ("done", ""))
+        if outcome:
+            real = REAL_ZERO + row.instant / folder.speed
+            folder.events.append({"event": "event_began", "index": number, "real": real, "seen": 0})
+            folder.events.append({"event": "event_done", "index": number, "real": real, "outcome": outcome, "words": words})
+
+
+def sampled(instants: list[float], **columns: list[float]) -> pl.DataFrame:
+    return pl.DataFrame({"virtual": [VIRTUAL_ZERO + instant for instant in instants], **columns})
+
+
+def test_absences_and_reservations_follow_from_what_was_carried_out(tmp_path: Path) -> None:
+    folder = MadeFolder(tmp_path, shrink=50.0)
+    folder.played(folder.job(0.0), 1.0)
+    made(
+        folder,
+        (10, "drain", "n[1-3]", ""),
+        (20, "resume", "n2", ""),
+        (30, "fail", "n4", ""),
+        (40, "drain", "n3", "again"),
+        (60, "return", "n4", ""),
+        (70, "reserve", "week", WINDOW),
+        (80, "down", "n2", ""),
+        (90, "resume", "n[1-2]", ""),
+        outcomes={6: ("refused", "no")},
+    )
+    found = folder.collect().events
+    at = ORIGIN
+    assert [(one.action, sorted(one.nodes), one.begin - at, one.end - at) for one in found.absences] == [
+        ("drain", ["n2"], 20.0, 40.0), ("drain", ["n1"], 20.0, 180.0), ("drain", ["n3"], 20.0, math.inf),
+        ("fail", ["n4"], 60.0, 120.0),
+    ]  # fmt: skip
+    (one,) = found.reservations
+    assert (one.name, one.announced - at, one.begin - at, one.end - at, one.is_maintenance) == ("week", 140.0, 500.0, 600.0, True)
+    assert found.counts() == {"done": 7, "refused": 1}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> MadeFolder:
+    """Job 1 is put back by the failure of n1 at 100 and noticed at 130, job 2 is requeued at 200, job 3 without a cause at 350."""
+    run = MadeFolder(tmp_path)
+    for due in (0.0, 50.0, 60.0):
+        run.job(due, runtime=100.0)
+    run.slurm(1, 10.0, 130.0, "NODE_FAIL")
+    run.record(1, 400.0, 500.0, restart=1)
+    run.slurm(1, 400.0, 500.0)
+    run.slurm(2, 150.0, 201.0, "PENDING")
+    run.record(2, 410.0, 510.0, restart=1)
+    run.slurm(2, 410.0, 510.0)
+    run.slurm(3, 300.0, 350.0, "PENDING")
+    run.record(3, 420.0, 520.0, restart=1)
+    run.slurm(3, 420.0, 520.0)
+    made(run, (100, "fail", "n1", ""), (120, "return", "n1", ""), (200, "requeue", "2", ""))
+    return run
+
+
+def test_each_lost_execution_has_the_event_that_caused_it(folder: MadeFolder) -> None:
+    collected = folder.collect()
+    rows = collected.caused.select("job", "number", "cause", "end").rows()
+    at = ORIGIN - (VIRTUAL_ZERO % 1)
+    assert rows == [(1, 0, NODE_FAILURE, at + 130), (2, 2, REQUEUED, at + 201), (3, None, OTHER, at + 350)]
+    population = Population.of(collected.jobs, 16, 4, "0", "0", executions=collected.executions)
+    found = events.summary(collected, LAYOUT, population, course_of(population, None), 16)
+    assert found["lost"] == {
+        NODE_FAILURE: {"executions": 1, "processor_hours": pytest.approx(120 * 4 / 3600, abs=1e-4)},
+        OTHER: {"executions": 1, "processor_hours": pytest.approx(50 * 4 / 3600, abs=1e-4)},
+        REQUEUED: {"executions": 1, "processor_hours": pytest.approx(51 * 4 / 3600, abs=1e-4)},
+    }
+    assert [(row["number"], row["jobs"]) for row in found["events"]] == [(0, 1), (1, 0), (2, 1)]
+
+
+def judged(collected: Collected, samples: pl.DataFrame, result: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    finished = {"ended": 1.0, "released": 0, "messages": {}}
+    return judge(beside(samples, pl.DataFrame(), result or finished, **more), collected, LAYOUT, Thresholds.of({}))
+
+
+def test_planned_absence_is_no_disturbance_and_what_nobody_asked_for_is(folder: MadeFolder) -> None:
+    collected = folder.collect()
+    instants = [0.0, 105.0, 400.0]
+    planned = judged(collected, sampled(instants, nodes_not_responding=[0, 1, 0], nodes_down=[0, 1, 0]))
+    assert planned["nodes_not_responding"] == 0 and planned["nodes_lacking"] == 0.0
+    more = judged(collected, sampled(instants, nodes_not_responding=[0, 2, 1], nodes_down=[0, 2, 1]))
+    assert more["nodes_not_responding"] == 1 and more["nodes_lacking_most"] == {"down": 1}
+    assert any("1 of 4 nodes were down" in reason for reason in more["reasons"])
+
+
+def test_messages_and_ends_of_the_controller_count_beyond_what_events_explain(tmp_path: Path) -> None:
+    run = MadeFolder(tmp_path)
+    run.played(run.job(0.0), 1.0)
+    made(run, (100, "fail", "n1", ""), (120, "return", "n1", ""), (200, "kill-controller", "", ""))
+    collected, samples = run.collect(), sampled([0.0, 300.0], nodes_not_responding=[0, 0])
+    killed = {"event": "ended", "daemon": "slurmctld", "kind": "slurmctld", "exit": None, "signal": 9, "out_of_memory": False}
+    end = {**killed, "words": "", "real": REAL_ZERO}
+
+    def reasons(ends: int, messages: dict[str, int]) -> list[str]:
+        complaints = {"head": "h", "counts": {}, "lines": {}, "events": {"h": [end] * ends}}
+        result = {"ended": 1.0, "released": 0, "messages": messages}
+        found: list[str] = judged(collected, samples, result, complaints=complaints)["reasons"]
+        return [reason for reason in found if "slurmctld" in reason]
+
+    assert reasons(1, {"node silent": 4, "node down": 1}) == []
+    ended, complained = reasons(2, {"time-out": 60})
+    assert "slurmctld ended 1 time" in ended and "complained 20 times" in complained
+    assert reasons(1, {"node down": 2}) == ["slurmctld set nodes down 1 time: see its log"]
+
+
+def test_events_that_were_not_carried_out_make_a_run_inconclusive(tmp_path: Path) -> None:
+    run = MadeFolder(tmp_path)
+    run.played(run.job(0.0), 1.0)
+    made(
+        run,
+        (5, "resume", "n3", ""),
+        (6, "run", "", "date"),
+        (1000, "kill-controller", "", ""),
+        (1001, "resume", "n1", ""),
+        outcomes={0: ("refused", "Invalid node state specified"), 1: ("unknown", ""), 2: ("", ""), 3: ("", "")},
+    )
+    assert events.not_carried_out(run.collect()) == [
+        "1 event not carried out, Slurm refused it: e.csv:1: resume n3 (Invalid node state specified)",
+        "1 event not carried out, the replay was killed, and whether it was carried out is not known: e.csv:2: run",
+        "1 event not carried out, all jobs had ended before: e.csv:3: kill-controller",
+    ]
+
+
+def test_utilisation_of_what_was_available(tmp_path: Path) -> None:
+    """4 of 16 processors are used from 0 to 100; n[1-2] are out of service from 50 on: 16 * 50 + 8 * 50 = 1200 were available."""
+    run = MadeFolder(tmp_path)
+    run.played(run.job(0.0, runtime=100.0), 0.0, launch=0.0)
+    made(run, (50, "drain", "n[1-2]", ""))
+    collected = run.collect()
+    population = Population.of(collected.jobs, 16, 4, "0", "0")
+    found = events.summary(collected, LAYOUT, population, course_of(population, None), 16)
+    assert found["available_fraction"] == pytest.approx(1200 / 1600, abs=0.02)
+    assert found["utilisation_available"] == pytest.approx(400 / 1200, abs=0.02)
+    assert found["loss_of_capacity_available"] == 0.0 and found["idle_before_maintenance"] == 0.0
+
+
+def test_jobs_that_waited_for_an_event_are_left_out_of_the_start_latency(tmp_path: Path) -> None:
+    run = MadeFolder(tmp_path)
+    for due, start in ((0.0, 1.0), (1000.0, 1100.0), (9000.0, 9001.0)):
+        run.played(run.job(due, limit_minutes=1), start)
+    made(run, (1010, "drain", "n1", ""), (1050, "resume", "n1", ""), (2000, "reserve", "w", "StartTime=30000 Duration=60 Nodes=n1"))
+    collected = run.collect()
+    jobs = collected.jobs.with_columns(accepted="submit").join(collected.evidence.select("id", "limit"), on="id")
+    assert jobs.select(events.left_out_of_latency(collected)).to_series().to_list() == [False, True, False]
+
+
+SPANS = st.lists(
+    st.tuples(st.sets(st.sampled_from(["n1", "n2", "n3"]), min_size=1), st.integers(0, 50), st.integers(1, 50)), max_size=5
+)
+
+
+@given(SPANS)
+def test_steps_agree_with_a_count_at_each_instant(spans: list[tuple[set[str], int, int]]) -> None:
+    absences = [Absence(0, "drain", frozenset(nodes), float(begin), float(begin + length)) for nodes, begin, length in spans[:3]]
+    windows = [
+        Reservation(0, "r", 0.0, float(begin), float(begin + length), frozenset(nodes), True) for nodes, begin, length in spans[3:]
+    ]
+    found = ClusterEvents((), absences, windows)
+    steps = found.absent_processors({"n1": 1, "n2": 10, "n3": 100})
+    for instant in np.arange(0.5, 110):
+        level = next((level for at, level in reversed(steps) if at <= instant), 0)
+        out = {node for one in (*absences, *windows) if one.begin <= instant < one.end for node in one.nodes}
+        assert level == sum({"n1": 1, "n2": 10, "n3": 100}[node] for node in out)
+        assert found.out_of_service(np.array([instant]))[0] == len(out)
+
+
+def test_a_file_that_is_not_that_of_a_run(tmp_path: Path) -> None:
+    run = MadeFolder(tmp_path)
+    run.played(run.job(0.0), 1.0)
+    (tmp_path / "events.csv").write_text("number,instant\n1,x\n")
+    with pytest.raises(WrongUse, match=r"is not the events\.csv of a run"):
+        run.collect()
