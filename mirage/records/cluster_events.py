@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from polars import col
 
 from mirage.cluster_events.planned import COLUMNS, words_of
-from mirage.records.run_records import NS, read_text
+from mirage.records.run_records import NS, Journal, read_text
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base import hostlist
 from slurm_mirage.base.errors import WrongUse
@@ -36,10 +35,13 @@ ENDS = {
 }
 """Which absences of its nodes an action ends."""
 NOTICED_WITHIN = 120.0
-"""Trace seconds after the end of an absence within which jobs may still end because of it: a node that registers again tells which
-jobs it does not have."""
+"""Virtual seconds after the end of an absence within which jobs may still end because of it: a node that registers again tells
+which jobs it does not have."""
 NODE_FAILURE, REQUEUED, CANCELLED = "failure of a node", "requeue by an event", "cancellation by an event"
+UNPLANNED_FAILURE = "failure of a node without an event"
 OTHER = "preemption or another cause"
+STATES = {"DOWN": actions.DOWN, "DRAIN": actions.DRAIN, "RESUME": actions.RESUME, "UNDRAIN": actions.RESUME, "IDLE": actions.RESUME}
+"""The actions that are the same as `set node LIST State=WORD`, by the word."""
 CAUSED_SCHEMA = {
     "job": pl.Int64, "number": pl.Int64, "cause": pl.String, "start": pl.Float64, "end": pl.Float64, "processors": pl.Int64,
     "is_lost": pl.Boolean,
@@ -60,10 +62,26 @@ class RunEvent:
     source: str
     outcome: str
     """DONE, REFUSED or UNKNOWN of the replay, or NOT_REACHED."""
+    began: float | None
+    """When the replay began to carry it out."""
     played: float | None
     """When it was carried out."""
+    real: tuple[float, float] | None
+    """Both in real seconds, as the hosts know them."""
     words: str
     """The resource manager's words for a refusal."""
+
+    @property
+    def of_nodes(self) -> tuple[str, frozenset[str]]:
+        """The action, and the nodes that it is about, none if it is not about nodes. A state that `set node` gives is the action
+        of that name."""
+        if self.action in actions.NODE_ACTIONS:
+            return self.action, frozenset(hostlist.expand(self.target))
+        kind, _, name = self.target.partition(" ")
+        if self.action == actions.SET and kind == "node":
+            states = {word.lower(): value.upper() for word, value in words_of(self.argument).items()}
+            return STATES.get(states.get("state", ""), self.action), frozenset(hostlist.expand(name))
+        return self.action, frozenset()
 
 
 @dataclass(frozen=True)
@@ -112,37 +130,29 @@ class ClusterEvents:
         """The events with these actions that were carried out."""
         return [event for event in self.events if event.action in names and event.outcome == DONE]
 
-    def out_of_service(self, instants: NDArray[np.float64], slack: float = 0.0, *, reserved: bool = True) -> NDArray[np.float64]:
-        """The number of nodes that events have taken out of service at each instant, by absence or, if `reserved`, reservation.
+    def out_of_service(
+        self, instants: NDArray[np.float64], slack: float = 0.0, *, by: Set[str] = frozenset(BEGINS), reserved: bool = True
+    ) -> NDArray[np.float64]:
+        """The number of nodes that events have taken out of service at each instant: by absences that these actions began, and if
+        `reserved`, by reservations.
 
         slack: seconds before and after, within which a node counts as well
         """
-        spans = [(absence.nodes, absence.begin, absence.end) for absence in self.absences]
-        if reserved:
-            spans += [(one.nodes, one.begin, one.end) for one in self.reservations]
-        by_node: dict[str, list[tuple[float, float]]] = {}
-        for nodes, begin, end in spans:
-            for node in nodes:
-                by_node.setdefault(node, []).append((begin - slack, end + slack))
+        spans: list[Absence | Reservation] = [absence for absence in self.absences if absence.action in by]
         count = np.zeros(len(instants))
-        for node_spans in by_node.values():
+        for of_node in by_node([*spans, *(self.reservations if reserved else ())]).values():
             is_out = np.zeros(len(instants), dtype=bool)
-            for begin, end in node_spans:
-                is_out |= (instants >= begin) & (instants <= end)
+            for begin, end in of_node:
+                is_out |= (instants >= begin - slack) & (instants <= end + slack)
             count += is_out
         return count
 
     def absent_processors(self, processors: Mapping[str, int]) -> list[tuple[float, int]]:
         """The processors out of service by absences and maintenance windows, as steps: (instant from which on, number)."""
-        spans = [(absence.nodes, absence.begin, absence.end) for absence in self.absences]
-        spans += [(one.nodes, one.begin, one.end) for one in self.reservations if one.is_maintenance]
-        by_node: dict[str, list[tuple[float, float]]] = {}
-        for nodes, begin, end in spans:
-            for node in nodes:
-                by_node.setdefault(node, []).append((begin, end))
+        windows = [one for one in self.reservations if one.is_maintenance]
         changes: dict[float, int] = {}
-        for node, of_node in by_node.items():
-            for begin, end in _merged(of_node):
+        for node, of_node in by_node([*self.absences, *windows]).items():
+            for begin, end in of_node:
                 changes[begin] = changes.get(begin, 0) + processors.get(node, 0)
                 changes[end] = changes.get(end, 0) - processors.get(node, 0)
         level, steps = 0, []
@@ -151,19 +161,33 @@ class ClusterEvents:
             steps.append((instant, level))
         return steps
 
-    def cause_of(self, hosts: Set[str], end: float, job: int, state: str) -> tuple[int | None, str]:
-        """The event that ended an execution on these nodes at this instant, and the cause in words; (None, OTHER) if none did."""
-        for event in reversed(self.done(actions.REQUEUE, actions.CANCEL)):
-            assert event.played is not None
-            if event.target == str(job) and -1.0 <= end - event.played <= NOTICED_WITHIN:
-                is_requeue = event.action == actions.REQUEUE
-                if is_requeue == (state != "CANCELLED"):
-                    return event.number, REQUEUED if is_requeue else CANCELLED
+    def cause_of(self, hosts: Set[str], end: float, job: int, state: str, second: float) -> tuple[int | None, str]:
+        """The event that ended an execution on these nodes at this instant, and the cause in words; None if no event did.
+
+        state: of the execution in the completion log; second: trace seconds in a virtual second
+        """
+        allowed = NOTICED_WITHIN * second
+        ended_by = actions.CANCEL if state == "CANCELLED" else actions.REQUEUE
+        for event in reversed(self.done(ended_by)):
+            assert event.began is not None and event.played is not None
+            if event.target == str(job) and event.began - second <= end <= event.played + allowed:
+                return event.number, CANCELLED if ended_by == actions.CANCEL else REQUEUED
+        if state in ("CANCELLED", "PREEMPTED"):
+            return None, OTHER
         for absence in reversed(self.absences):
             ends_jobs = absence.action != actions.DRAIN
-            if ends_jobs and absence.nodes & hosts and absence.begin - 1.0 <= end <= absence.end + NOTICED_WITHIN:
+            if ends_jobs and absence.nodes & hosts and absence.begin - second <= end <= absence.end + allowed:
                 return absence.number, NODE_FAILURE
-        return None, OTHER
+        return None, UNPLANNED_FAILURE if state == "NODE_FAIL" else OTHER
+
+
+def by_node(spans: Iterable[Absence | Reservation]) -> dict[str, list[tuple[float, float]]]:
+    """The times of each node in absences and reservations (begin, end), without overlaps, in order."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for span in spans:
+        for node in span.nodes:
+            found.setdefault(node, []).append((span.begin, span.end))
+    return {node: _merged(found[node]) for node in sorted(found)}
 
 
 def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -177,29 +201,34 @@ def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return merged
 
 
-def read(path: Path, outcomes: Mapping[int, Mapping[str, Any]], time: TimeMap, nodes: Iterable[str]) -> ClusterEvents:
-    """The events in a file, with their outcomes in the journal by number; none without the file. Raises WrongUse.
+def read(path: Path, journal: Journal, time: TimeMap, nodes: Iterable[str]) -> ClusterEvents:
+    """The events in a file, with their outcomes in the journal; none without the file. Raises WrongUse.
 
     nodes: all nodes of the machine
     """
     if not path.exists():
         return ClusterEvents()
-    events = [_event(path, row, outcomes, time) for row in csv.DictReader(io.StringIO(read_text(path)))]
+    events = [_event(path, row, journal, time) for row in csv.DictReader(io.StringIO(read_text(path)))]
     return ClusterEvents(events, _absences(events), _reservations(events, time.origin, frozenset(nodes)))
 
 
-def _event(path: Path, row: Mapping[str, str | None], outcomes: Mapping[int, Mapping[str, Any]], time: TimeMap) -> RunEvent:
+def _event(path: Path, row: Mapping[str, str | None], journal: Journal, time: TimeMap) -> RunEvent:
+    def trace(real: float) -> float:
+        return round(float(pl.select(time.trace(time.virtual_of_real(pl.lit(real)))).item()), 6)
+
     try:
-        number, instant, action, target, argument, source = (row[name] or "" for name in COLUMNS)
-        outcome = outcomes.get(int(number))
-        played = None
-        if outcome is not None:
-            frame = pl.select(time.trace(time.virtual_of_real(pl.lit(float(outcome["real"])))))
-            played = round(float(frame.item()), 6)
-        return RunEvent(
-            int(number), time.origin + float(instant), action, target, argument, source,
-            NOT_REACHED if outcome is None else outcome["outcome"], played, "" if outcome is None else outcome["words"],
-        )  # fmt: skip
+        text, instant, action, target, argument, source = (row[name] or "" for name in COLUMNS)
+        number, began, played, real = int(text), None, None, None
+        outcome, words = NOT_REACHED, ""
+        if (done := journal.events_done.get(number)) is not None:
+            outcome, words = done["outcome"], done["words"]
+            real = float(journal.events_began.get(number, done)["real"]), float(done["real"])
+            began, played = map(trace, real)
+        due = time.origin + float(instant)
+        event = RunEvent(number, due, action, target, argument, source, outcome, began, played, real, words)
+        if not all(event.of_nodes[1]) or action not in actions.ACTIONS:
+            raise ValueError(f"no action {action!r}")
+        return event
     except (KeyError, ValueError, TypeError) as error:
         raise WrongUse(f"{path}: is not the events.csv of a run ({error})", parameter="run") from error
 
@@ -209,17 +238,18 @@ def _absences(events: Sequence[RunEvent]) -> list[Absence]:
     open_now: dict[str, dict[str, tuple[int, float]]] = {}
     closed: dict[tuple[int, str, float, float], set[str]] = {}
     for event in events:
-        if event.outcome != DONE or event.played is None:
+        if event.outcome != DONE or event.began is None or event.played is None:
             continue
-        if event.action in BEGINS:
-            for node in hostlist.expand(event.target):
-                open_now.setdefault(event.action, {}).setdefault(node, (event.number, event.played))
-        for action in ENDS.get(event.action, ()):
-            for node in hostlist.expand(event.target):
+        action_of, nodes = event.of_nodes
+        if action_of in BEGINS:
+            for node in nodes:
+                open_now.setdefault(action_of, {}).setdefault(node, (event.number, event.began))
+        for action in ENDS.get(action_of, ()):
+            for node in nodes:
                 if (begun := open_now.get(action, {}).pop(node, None)) is not None:
                     closed.setdefault((begun[0], action, begun[1], event.played), set()).add(node)
-    for action, nodes in open_now.items():
-        for node, (number, begin) in nodes.items():
+    for action, still in open_now.items():
+        for node, (number, begin) in still.items():
             closed.setdefault((number, action, begin, math.inf), set()).add(node)
     return [
         Absence(number, action, frozenset(nodes), begin, end)
@@ -272,7 +302,7 @@ def caused(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap) -> pl.Data
             names = set(hostlist.expand(hosts or ""))
         except ValueError:
             names = set()
-        number, cause = events.cause_of(names, end, job, state)
+        number, cause = events.cause_of(names, end, job, state, time.second)
         rows.append((job, number, cause, start, end, processors or 0, not final or state == "NODE_FAIL"))
     return pl.DataFrame(rows, schema=CAUSED_SCHEMA, orient="row")
 
@@ -286,12 +316,14 @@ def disturbed_ends(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap) ->
     if not spans:
         return []
     ids = set()
-    for job, end, hosts in lines.select("id", time.trace(col("s_end")), "hosts").iter_rows():
+    for job, end, hosts in lines.filter("s_final").select("id", time.trace(col("s_end")), "hosts").iter_rows():
         try:
             names = set(hostlist.expand(hosts or ""))
         except ValueError:
             continue
-        if end is not None and any(one.nodes & names and one.begin - 1.0 <= end <= one.end + NOTICED_WITHIN for one in spans):
+        if end is not None and any(
+            one.nodes & names and one.begin - time.second <= end <= one.end + NOTICED_WITHIN * time.second for one in spans
+        ):
             ids.add(job)
     return sorted(ids)
 

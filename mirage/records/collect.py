@@ -206,7 +206,7 @@ def collect(run: RunFolder) -> Collected:
     freed = run.read_freed()
     held = min(run.scheduling.longest_hold, longest_cycle(run.diagnostics) or 0.0)
     layout = run.layout
-    events = cluster_events.read(run.path / EVENTS_FILE, journal.events_done, time, layout.nodes if layout else ())
+    events = cluster_events.read(run.path / EVENTS_FILE, journal, time, layout.nodes if layout else ())
     joined = submitted.join(_freed(freed), on="slurm_id", how="left", maintain_order="left")
     is_known = ~col("id").is_in(cluster_events.disturbed_ends(events, lines, time))
     joined = joined.with_columns(v_freed=pl.when(is_known).then("v_freed"))

@@ -53,6 +53,8 @@ class Journal:
     """Real seconds for which no job could start: the controller had died, or did not answer."""
     halted_by_events: float
     """The part of it after events of the run that ended the controller."""
+    events_began: dict[int, dict[str, Any]]
+    """The last beginning of each event of the run, by number."""
     events_done: dict[int, dict[str, Any]]
     """The outcome of each event of the run, by number."""
     halts: list[dict[str, Any]]
@@ -105,6 +107,7 @@ def read_journal(path: Path) -> Journal:
         interrupted=history.shift,
         halted=history.halted + (0.0 if history.halted_since is None else history.last_sign - history.halted_since),
         halted_by_events=history.halted_by_events,
+        events_began=history.events_began,
         events_done=history.events_done,
         halts=history.halts,
         copies=history.copies,

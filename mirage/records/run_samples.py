@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -73,25 +74,35 @@ def mean_cycle(diagnostics: pl.DataFrame) -> float | None:
     return float(np.average(known[last].to_numpy(), weights=weights.to_numpy() if weights.sum() else None)) * _MICROSECOND
 
 
+ANY = "any"
+"""Nodes of any of these kinds."""
+
+
 def lacking_nodes(
-    samples: pl.DataFrame, nodes: int, planned: NDArray[np.float64] | None = None
+    samples: pl.DataFrame, nodes: int, planned: Mapping[str, NDArray[np.float64]] | None = None
 ) -> tuple[float | None, dict[str, int]]:
     """The node seconds for which nodes took no jobs, because they were down, drained, reserved or did not respond, as a share of
     those of the whole machine, None if they were not sampled; and the number of nodes by kind in the sample with most of them.
 
-    A sample stands for the time that is closest to it. nodes: of the machine. planned: how many of them events of the run had taken
-    out of service at each sample, which do not count
+    A sample stands for the time that is closest to it. nodes: of the machine. planned: how many of them may have been of each kind,
+    and of any, at each sample by events of the run: so many do not count
     """
     kinds = {kind: f"nodes_{kind}" for kind in LACKING if f"nodes_{kind}" in samples.columns}
     if not kinds or samples.is_empty():
         return None, {}
     known = samples.select(col(column).fill_null(0.0).alias(kind) for kind, column in kinds.items())
     # A node that is down does not respond either.
-    lacking = known.select(
-        pl.max_horizontal(pl.sum_horizontal(pl.lit(0.0), *(kind for kind in kinds if kind != SILENT)), *({SILENT} & set(kinds)))
-    ).to_series()
+    most_of = pl.max_horizontal(
+        pl.sum_horizontal(pl.lit(0.0), *(kind for kind in kinds if kind != SILENT)), *({SILENT} & set(kinds))
+    )
+    lacking = known.select(most_of).to_series()
     if planned is not None:
-        lacking = pl.Series((lacking.to_numpy() - planned).clip(0.0))
+        # A node may be counted as either of two kinds: neither difference alone has all that is not planned.
+        beyond_all = lacking.to_numpy() - planned[ANY]
+        known = known.with_columns(
+            pl.Series(kind, (known[kind].to_numpy() - planned[kind]).clip(0.0)) for kind in known.columns if kind in planned
+        )
+        lacking = pl.Series(np.maximum(known.select(most_of).to_series().to_numpy(), beyond_all).clip(0.0))
     weights = pl.repeat(1.0, samples.height, eager=True)
     if "virtual" in samples.columns and samples.height > 1:
         time = samples["virtual"].interpolate().fill_null(strategy="backward").fill_null(0.0)
@@ -100,9 +111,8 @@ def lacking_nodes(
     weights = weights if weights.sum() else pl.repeat(1.0, samples.height, eager=True)
     share = float(np.average(lacking.to_numpy(), weights=weights.to_numpy())) / max(1, nodes)
     place = int(lacking.arg_max() or 0)
-    most, number = known.row(place, named=True), int(lacking[place])
-    if planned is not None:
-        # Which of them are planned is not sampled.
-        kind = max(most, key=lambda one: most[one])
-        return share, {kind: number} if number else {}
-    return share, {kind: int(number) for kind, number in most.items() if number}
+    most = {kind: int(number) for kind, number in known.row(place, named=True).items() if number}
+    if number := 0 if most else int(lacking[place]):
+        at_all = samples.select(kinds.values()).row(place)
+        most = {max(zip(at_all, kinds, strict=True), key=lambda one: one[0] or 0.0)[1]: number}
+    return share, most

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import col
 
+from mirage.cluster_events.planned import words_of
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.usage_over_time import within
-from mirage.records.cluster_events import NOT_REACHED, RunEvent, virtual_instants
+from mirage.records.cluster_events import NOT_REACHED, Reservation, RunEvent, by_node, virtual_instants
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
+from mirage.records.run_samples import ANY, SILENT
 from mirage.verdict.advice import counted
 from slurm_mirage.base import hostlist
 from slurm_mirage.jobs import cluster_events as actions
@@ -32,39 +35,76 @@ SHOWN = 3
 """Number of events that a reason names."""
 GENERATED = ("FAILURES", "MAINTENANCE")
 """Sources of events whose instants the user did not choose: that one was not reached is no reason."""
-DISTURBING = (actions.FAIL, actions.SILENCE, actions.DOWN, actions.KILL_CONTROLLER)
-"""Actions of which daemons complain."""
+DISTURBING = (actions.FAIL, actions.SILENCE, actions.DOWN)
+"""Actions on nodes of which daemons complain."""
+RESTART = "restart"
+"""In the argument of an event that gives another configuration: the controller is started again."""
+ENDS_WITHIN = 60.0
+"""Real seconds after an event by which the farm has noted the end of a daemon that it caused."""
+_NO_WAITS = ("priority", "fairshare", "weight", "comment", "reason", "description", "nice", "preempt", "gracetime")
+"""Begins of the words of a `set` event because of which no job waits while what it needs is idle."""
 
 
-def planned_absence(collected: Collected, samples: pl.DataFrame) -> NDArray[np.float64] | None:
-    """How many nodes events had taken out of service at each sample; None in a run without events."""
-    if not collected.events:
+def planned_absence(collected: Collected, samples: pl.DataFrame, nodes: int) -> dict[str, NDArray[np.float64]] | None:
+    """How many nodes may have been of each kind of `LACKING`, and of any, at each sample because of events; None in a run without
+    events. After an event that ends the controller, none of the nodes need respond until they have registered with the next one.
+
+    nodes: of the machine
+    """
+    events = collected.events
+    if not events:
         return None
-    return collected.events.out_of_service(virtual_instants(samples, collected.time), SLACK * collected.time.second)
+    instants, slack = virtual_instants(samples, collected.time), SLACK * collected.time.second
+    halted = np.zeros(len(instants), dtype=bool)
+    for begin, end in controller_ends(collected):
+        halted |= (instants >= begin - slack) & (instants <= end + slack + collected.halted_by_events)
+
+    def out(*actions_of: str) -> NDArray[np.float64]:
+        return np.where(halted, nodes, events.out_of_service(instants, slack, by=set(actions_of), reserved=False))
+
+    return {
+        "drained": events.out_of_service(instants, slack, by={actions.DRAIN}, reserved=False),
+        "down": events.out_of_service(instants, slack, by=set(DISTURBING), reserved=False),
+        "reserved": events.out_of_service(instants, slack, by=set()),
+        "unknown": out(actions.FAIL, actions.SILENCE),
+        SILENT: out(actions.FAIL, actions.SILENCE),
+        ANY: np.where(halted, nodes, events.out_of_service(instants, slack)),
+    }
 
 
-def unplanned(samples: pl.DataFrame, column: str, planned: NDArray[np.float64] | None) -> pl.DataFrame:
-    """The samples, in which `column` does not count the nodes that events had taken out of service."""
+def unplanned(samples: pl.DataFrame, kind: str, planned: Mapping[str, NDArray[np.float64]] | None) -> pl.DataFrame:
+    """The samples, in which nodes of this kind do not count that are so by events."""
+    column = f"nodes_{kind}"
     if planned is None or column not in samples.columns:
         return samples
-    return samples.with_columns(pl.Series(column, (samples[column].fill_null(0.0).to_numpy() - planned).clip(0.0)))
+    return samples.with_columns(pl.Series(column, (samples[column].fill_null(0.0).to_numpy() - planned[kind]).clip(0.0)))
+
+
+def controller_ends(collected: Collected) -> list[tuple[float, float]]:
+    """When events ended the controller: from when the replay began to do so until it had."""
+    return [(one.began, one.played) for one in _ending_controller(collected) if one.began is not None and one.played is not None]
+
+
+def _ending_controller(collected: Collected) -> list[RunEvent]:
+    """The events that were carried out and ended the controller: another configuration does, where Slurm reads it at its start
+    only."""
+    restarts = (one for one in collected.events.done(actions.CONFIGURE) if RESTART in one.argument)
+    return [*collected.events.done(actions.KILL_CONTROLLER, actions.FAILOVER), *restarts]
 
 
 def ended_controllers(collected: Collected) -> int:
     """How many ends of the controller events explain."""
-    return len(collected.events.done(actions.KILL_CONTROLLER))
+    return len(_ending_controller(collected))
 
 
 def explained_nodes(collected: Collected) -> int:
     """How many times events explain that the controller sets a node down."""
-    events = collected.events.done(actions.FAIL, actions.SILENCE, actions.DOWN)
-    return sum(len(absence.nodes) for absence in collected.events.absences if absence.number in {event.number for event in events})
+    return sum(len(absence.nodes) for absence in collected.events.absences if absence.action in DISTURBING)
 
 
 def explained_complaints(collected: Collected) -> int:
     """How many messages of daemons events explain at most."""
-    nodes = sum(len(one.nodes) for one in collected.events.absences if one.action in DISTURBING)
-    return COMPLAINTS_EACH * (nodes + ended_controllers(collected))
+    return COMPLAINTS_EACH * (explained_nodes(collected) + ended_controllers(collected))
 
 
 def failed_jobs(collected: Collected) -> pl.Series:
@@ -102,10 +142,10 @@ def _in_words(event: RunEvent) -> str:
     return f"{event.source}: {words}{f' ({event.words})' if event.words else ''}"
 
 
-def left_out_of_latency(collected: Collected) -> pl.Expr:
-    """Whether a job may have waited for an event, and not for the emulation: nodes were out of service, or no controller ran,
-    between its acceptance and its start, or it might not have ended before a reservation that was known then. Of a frame with the
-    columns accepted, start and limit.
+def left_out_of_latency(collected: Collected, layout: Layout) -> pl.Expr:
+    """Whether a job may have waited for an event, and not for the emulation: no controller ran between its acceptance and its
+    start, it was held, what may run was changed, or it might not have ended before a large reservation that was known then. Of a
+    frame with the columns id, accepted, start, limit and partition. Nodes out of service, and small reservations, are in `taken`.
     """
     events = collected.events
     reason = pl.lit(False)
@@ -113,16 +153,70 @@ def left_out_of_latency(collected: Collected) -> pl.Expr:
         return reason
     slack = SLACK * collected.time.second
     accepted, start = col("accepted"), pl.coalesce("start", col("accepted"))
-    spans = [(absence.begin, absence.end) for absence in events.absences]
-    spans += [
-        (event.played, event.played) for event in events.done(actions.KILL_CONTROLLER, actions.SET) if event.played is not None
-    ]
-    for begin, end in spans:
-        reason |= (accepted <= end + slack) & (start >= begin - slack)
-    for one in events.reservations:
-        reaches_it = (accepted + col("limit").fill_null(0.0) >= one.begin - slack) | (start >= one.begin - slack)
+
+    def between(begin: float, end: float) -> pl.Expr:
+        return (accepted <= end + slack) & (start >= begin - slack)
+
+    for begin, end in controller_ends(collected):
+        reason |= between(begin, end + collected.halted_by_events)
+    held = [int(event.target) for event in events.done(actions.HOLD) if event.target.isdecimal()]
+    reason |= col("id").is_in(held)
+    for partition, begin, end in _changed_rules(events.done(actions.SET, actions.CONFIGURE)):
+        of_partition = pl.lit(True) if partition is None else col("partition").is_in([partition, ""])
+        reason |= of_partition & between(begin, end)
+    for one in _reservations(collected, layout, are_small=False):
+        reaches_it = (accepted + col("limit").fill_null(math.inf) >= one.begin - slack) | (start >= one.begin - slack)
         reason |= (start >= one.announced) & (accepted <= one.end + slack) & reaches_it
     return reason
+
+
+def _changed_rules(events: Sequence[RunEvent]) -> list[tuple[str | None, float, float]]:
+    """From when until when jobs may have waited for what an event changed: the partition, None for all, begin, end.
+
+    The state of a partition holds until it is UP again. Other words, and another configuration, in which limits may be others, hold
+    to the end of the run, but for words that only change which job is first.
+    """
+    found: list[tuple[str | None, float, float]] = []
+    closed: dict[str, float] = {}
+    for event in events:
+        assert event.began is not None and event.played is not None
+        kind, _, name = event.target.partition(" ")
+        words = {word.lower(): value.upper() for word, value in words_of(event.argument).items()}
+        if event.action == actions.SET and kind == "partition" and "state" in words:
+            if words.pop("state") != "UP":
+                closed.setdefault(name, event.began)
+            elif name in closed:
+                found.append((name, closed.pop(name), event.played))
+        elif event.action == actions.SET and event.of_nodes[0] != actions.SET:
+            words.pop("state")
+        if event.action == actions.CONFIGURE or any(not word.startswith(_NO_WAITS) for word in words):
+            found.append((name if kind == "partition" else None, event.began, math.inf))
+    return [*found, *((name, begin, math.inf) for name, begin in closed.items())]
+
+
+def _reservations(collected: Collected, layout: Layout, *, are_small: bool) -> list[Reservation]:
+    """The reservations whose nodes are known and less than half of the machine, or all others."""
+    return [one for one in collected.events.reservations if (0 < len(one.nodes) < len(layout.nodes) / 2) == are_small]
+
+
+def taken(collected: Collected, layout: Layout, names: Iterable[str]) -> pl.DataFrame:
+    """What absences and small reservations take of these nodes, as changes: time, width (processors), most_nodes. Reserved nodes
+    are taken from when the job with the longest time limit might not have ended before."""
+    slack, wanted = SLACK * collected.time.second, frozenset(names)
+    limits = collected.evidence["limit"]
+    longest = math.inf if limits.has_nulls() else float(limits.max() or 0.0)  # type: ignore[arg-type]
+    reserved = [
+        replace(one, begin=min(one.begin, max(one.announced, one.begin - longest)))
+        for one in _reservations(collected, layout, are_small=True)
+    ]
+    rows = []
+    for node, spans in by_node([*collected.events.absences, *reserved]).items():
+        if node in wanted and node in layout.nodes:
+            width = layout.nodes[node].processors
+            for begin, end in spans:
+                rows += [(begin - slack, width, 1), (end + slack, -width, -1)]
+    schema = {"time": pl.Float64, "width": pl.Int64, "most_nodes": pl.Int64}
+    return pl.DataFrame([row for row in rows if math.isfinite(row[0])], schema=schema, orient="row")
 
 
 def summary(
@@ -241,11 +335,14 @@ def _idle_before(
 
 
 def remaining_ends(ended: Mapping[str, Sequence[Any]], collected: Collected, kind: str) -> dict[str, list[Any]]:
-    """The ends of daemons by kind without those of the controller (`kind`) that events explain: the first ones by SIGKILL."""
+    """The ends of daemons by kind without those of the controller (`kind`) that events explain: of each event the first one that
+    the farm noted from its beginning on."""
     left = {name: list(of_kind) for name, of_kind in ended.items()}
-    for _ in range(ended_controllers(collected)):
-        killed = next((one for one in left.get(kind, []) if one[1].get("signal") == 9), None)
-        if killed is not None:
+    for event in _ending_controller(collected):
+        assert event.real is not None
+        began, done = event.real
+        of_event = (one for one in left.get(kind, []) if began - 1 <= one[1]["real"] <= done + ENDS_WITHIN)
+        if (killed := next(of_event, None)) is not None:
             left[kind].remove(killed)
     return {name: of_kind for name, of_kind in left.items() if of_kind}
 

@@ -14,7 +14,7 @@ from mirage.kinds.verdict import KINDS
 from mirage.records.collect import Collected
 from mirage.records.rounding import quantile, rounded
 from mirage.records.run_folder import RunFolder
-from mirage.records.run_samples import lacking_nodes, longest_cycle, mean_cycle
+from mirage.records.run_samples import SILENT, lacking_nodes, longest_cycle, mean_cycle
 from mirage.verdict import clock_speed, event_clock, events, incidents
 from mirage.verdict.resolution import Resolution, Scales
 from mirage.verdict.start_latency import start_latencies
@@ -32,9 +32,9 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
     stretched = shares(collected, resolution)
     whole = Stretch.of(stretched)
     lag_mean = rounded(jobs["submit_lag"].mean())
-    planned = events.planned_absence(collected, samples)
+    planned = events.planned_absence(collected, samples, len(layout.nodes))
     lacking, most_lacking = lacking_nodes(samples, len(layout.nodes), planned)
-    silent = events.unplanned(samples, "nodes_not_responding", planned)
+    silent = events.unplanned(samples, SILENT, planned)
     return {
         "resolution": {
             "record": rounded(resolution.record),

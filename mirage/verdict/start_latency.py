@@ -37,7 +37,15 @@ def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
     )
     changes = changes_of_size(collected.allocations, jobs)
     latencies = [
-        _judged(jobs.filter(own), jobs.filter(shared), pauses.filter(shared), changes.filter(shared), layout, partition)
+        _judged(
+            jobs.filter(own),
+            jobs.filter(shared),
+            pauses.filter(shared),
+            changes.filter(shared),
+            events.taken(collected, layout, layout.partitions.get(partition, layout.nodes)),
+            layout,
+            partition,
+        )
         for partition, own, shared in _parts(jobs, layout)
     ]
     ids = pl.concat([*latencies, pl.Series("id", [], pl.Int64)])
@@ -84,7 +92,7 @@ def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
         partition=col("partition").fill_null(""),
         limited=col("limited") & layout.enforces_limits,
         left_out=col("dependent") | (col("restarts") > 0),
-    ).with_columns(left_out=col("left_out") | events.left_out_of_latency(collected))
+    ).with_columns(left_out=col("left_out") | events.left_out_of_latency(collected, layout))
 
 
 def changes_of_size(allocations: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
@@ -121,16 +129,24 @@ def _parts(jobs: pl.DataFrame, layout: Layout) -> list[tuple[str, pl.Expr, pl.Ex
 
 
 def _judged(
-    own: pl.DataFrame, shared: pl.DataFrame, pauses: pl.DataFrame, changes: pl.DataFrame, layout: Layout, partition: str
+    own: pl.DataFrame,
+    shared: pl.DataFrame,
+    pauses: pl.DataFrame,
+    changes: pl.DataFrame,
+    absences: pl.DataFrame,
+    layout: Layout,
+    partition: str,
 ) -> pl.Series:
     """Ids of the jobs in `own` that need not have waited.
 
     shared: all jobs that may use the nodes of the partition, `own` among them; pauses, changes: their suspensions and changes of
-        size
+        size; absences: `events.taken` of the partition's nodes
     """
     nodes = [layout.nodes[name] for name in layout.partitions.get(partition, layout.nodes)]
     processors = sum(node.processors for node in nodes)
-    state = _state_at_acceptance(shared, pauses, changes).join(own.select("id"), on="id", how="semi", maintain_order="left")
+    state = _state_at_acceptance(shared, pauses, changes, absences).join(
+        own.select("id"), on="id", how="semi", maintain_order="left"
+    )
     state = state.join(
         own.select("id", "processors", "nodes", "whole_nodes", "memory", "limited", "left_out"), on="id", maintain_order="left"
     )
@@ -149,9 +165,9 @@ def _judged(
     return pl.concat(kept)
 
 
-def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
-    """Of each job when it was accepted: id; width, processors of all running and waiting jobs, itself included; nodes_taken, on
-    which the others may be; others, their number."""
+def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame, changes: pl.DataFrame, absences: pl.DataFrame) -> pl.DataFrame:
+    """Of each job when it was accepted: id; width, processors of all running and waiting jobs, itself included, and of nodes out of
+    service; nodes_taken, on which the others may be, or which are out of service; others, their number."""
 
     def change(table: pl.DataFrame, time: str, sign: int, nodes: str, counted: int) -> pl.DataFrame:
         accepted = col("id") if time == "accepted" else pl.lit(None, pl.Int64)
@@ -170,6 +186,7 @@ def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame, changes: pl.D
             change(pauses.with_columns(most_nodes=0), "suspend", -1, "most_nodes", 0),
             change(pauses.with_columns(most_nodes=0), "resume", 1, "most_nodes", 0),
             change(changes, "time", 1, "most_nodes", 0),
+            change(absences, "time", 1, "most_nodes", 0),
         ],
         how="vertical_relaxed",
     )

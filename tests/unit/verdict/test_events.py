@@ -19,6 +19,7 @@ from mirage.metrics.usage_over_time import course_of
 from mirage.records.cluster_events import NODE_FAILURE, OTHER, REQUEUED, Absence, ClusterEvents, Reservation
 from mirage.records.collect import Collected
 from mirage.verdict import events
+from mirage.verdict.start_latency import start_latencies
 from mirage.verdict.thresholds import Thresholds
 from mirage.verdict.validity import judge
 from slurm_mirage.base.errors import WrongUse
@@ -118,8 +119,32 @@ def test_planned_absence_is_no_disturbance_and_what_nobody_asked_for_is(folder: 
     planned = judged(collected, sampled(instants, nodes_not_responding=[0, 1, 0], nodes_down=[0, 1, 0]))
     assert planned["nodes_not_responding"] == 0 and planned["nodes_lacking"] == 0.0
     more = judged(collected, sampled(instants, nodes_not_responding=[0, 2, 1], nodes_down=[0, 2, 1]))
-    assert more["nodes_not_responding"] == 1 and more["nodes_lacking_most"] == {"down": 1}
+    assert more["nodes_not_responding"] == 1 and more["nodes_lacking_most"]["down"] == 1
     assert any("1 of 4 nodes were down" in reason for reason in more["reasons"])
+    # That one node failed by an event does not explain that another one is drained.
+    other = judged(collected, sampled(instants, nodes_not_responding=[0, 0, 0], nodes_drained=[0, 1, 0]))
+    assert other["nodes_lacking_most"] == {"drained": 1}
+
+
+def test_a_drained_node_does_not_explain_that_another_one_is_silent(tmp_path: Path) -> None:
+    run = MadeFolder(tmp_path)
+    run.played(run.job(0.0), 1.0)
+    made(
+        run,
+        (100, "drain", "n1", ""),
+        (100, "reserve", "r", "StartTime=110 Duration=200 Nodes=n1"),
+        (100, "set", "node n2", "State=DOWN Reason=x"),
+        (4000, "kill-controller", "", ""),
+    )
+    collected, instants = run.collect(), [0.0, 150.0, 4050.0, 9000.0]
+    found = judged(
+        collected,
+        sampled(instants, nodes_not_responding=[0, 1, 4, 0], nodes_drained=[0, 1, 0, 0], nodes_down=[0, 1, 0, 1]),
+    )
+    assert found["nodes_not_responding"] == 1 and found["nodes_lacking_most"] == {"not_responding": 1}
+    # Either kind alone has a node by events: both together have one more.
+    both = judged(collected, sampled(instants, nodes_drained=[0, 1, 0, 0], nodes_down=[0, 1, 0, 0], nodes_reserved=[0, 1, 0, 0]))
+    assert sum(both["nodes_lacking_most"].values()) == 1
 
 
 def test_messages_and_ends_of_the_controller_count_beyond_what_events_explain(tmp_path: Path) -> None:
@@ -128,7 +153,7 @@ def test_messages_and_ends_of_the_controller_count_beyond_what_events_explain(tm
     made(run, (100, "fail", "n1", ""), (120, "return", "n1", ""), (200, "kill-controller", "", ""))
     collected, samples = run.collect(), sampled([0.0, 300.0], nodes_not_responding=[0, 0])
     killed = {"event": "ended", "daemon": "slurmctld", "kind": "slurmctld", "exit": None, "signal": 9, "out_of_memory": False}
-    end = {**killed, "words": "", "real": REAL_ZERO}
+    end = {**killed, "words": "", "real": REAL_ZERO + 201}
 
     def reasons(ends: int, messages: dict[str, int]) -> list[str]:
         complaints = {"head": "h", "counts": {}, "lines": {}, "events": {"h": [end] * ends}}
@@ -140,6 +165,10 @@ def test_messages_and_ends_of_the_controller_count_beyond_what_events_explain(tm
     ended, complained = reasons(2, {"time-out": 60})
     assert "slurmctld ended 1 time" in ended and "complained 20 times" in complained
     assert reasons(1, {"node down": 2}) == ["slurmctld set nodes down 1 time: see its log"]
+    end["real"] = REAL_ZERO + 150
+    # It ended before the event.
+    (ended, _) = reasons(1, {"time-out": 60})
+    assert "slurmctld ended 1 time" in ended
 
 
 def test_events_that_were_not_carried_out_make_a_run_inconclusive(tmp_path: Path) -> None:
@@ -175,12 +204,35 @@ def test_utilisation_of_what_was_available(tmp_path: Path) -> None:
 
 def test_jobs_that_waited_for_an_event_are_left_out_of_the_start_latency(tmp_path: Path) -> None:
     run = MadeFolder(tmp_path)
-    for due, start in ((0.0, 1.0), (1000.0, 1100.0), (9000.0, 9001.0)):
-        run.played(run.job(due, limit_minutes=1), start)
-    made(run, (1010, "drain", "n1", ""), (1050, "resume", "n1", ""), (2000, "reserve", "w", "StartTime=30000 Duration=60 Nodes=n1"))
+    dues = (0.0, 1000.0, 5000.0, 9000.0, 10000.0, 15000.0, 20000.0, 24000.0, 29000.0, 29990.0, 31000.0)
+    for due in dues:
+        run.played(run.job(due, limit_minutes=10), due + 1)
+    made(
+        run,
+        (1010, "kill-controller", "", ""),
+        (2000, "reserve", "w", "StartTime=30000 Duration=60 Nodes=ALL Flags=MAINT"),
+        (2000, "reserve", "small", "StartTime=2500 Duration=90000 Nodes=n1"),
+        (4000, "hold", "3", ""),
+        (8000, "set", "partition batch", "PriorityTier=4 State=DOWN"),
+        (9500, "set", "partition batch", "State=UP"),
+        (14000, "set", "partition other", "State=DOWN"),
+        (19000, "drain", "n1", ""),
+        (35000, "set", "partition batch", "MaxNodes=1"),
+    )
     collected = run.collect()
     jobs = collected.jobs.with_columns(accepted="submit").join(collected.evidence.select("id", "limit"), on="id")
-    assert jobs.select(events.left_out_of_latency(collected)).to_series().to_list() == [False, True, False]
+    left_out = jobs.filter(events.left_out_of_latency(collected, LAYOUT))["id"]
+    assert [dues[job - 1] for job in left_out] == [1000.0, 5000.0, 9000.0, 29990.0]
+
+
+def test_jobs_that_find_what_they_need_beside_absent_nodes_are_judged(tmp_path: Path) -> None:
+    """Of 16 processors 8 are out of service from 1000 to 2000. A job of 8 processors starts late then; one of 12 waits for them."""
+    run = MadeFolder(tmp_path)
+    for due, processors, start in ((0.0, 12, 0.5), (1500.0, 8, 1530.0), (1600.0, 12, 2000.0), (4000.0, 12, 4000.5)):
+        run.played(run.job(due, processors=processors), start)
+    made(run, (1000, "fail", "n1", ""), (1000, "drain", "n[1-2]", ""), (2000, "resume", "n[1-2]", ""), (2000, "return", "n1", ""))
+    latencies = start_latencies(run.collect(), LAYOUT).to_list()
+    assert latencies == [pytest.approx(late, abs=0.6) for late in (0.5, 30.0, 0.5)]
 
 
 SPANS = st.lists(
