@@ -474,3 +474,48 @@ def test_memory_and_partitions_limit_running_jobs(make: Any, instance: Path) -> 
     assert {job["partition"] for job in records} == {"debug"}
     assert {job["node_list"] for job in records} == {"n1", "n2"}
     assert records[2]["start"] >= min(job["end"] for job in records[:2])
+
+
+def test_events_are_carried_out_once_whatever_is_killed(make: Any, instance: Path) -> None:
+    """Nodes that fail, do not answer and are drained, a reservation, a held job, a command, and a killed controller; the replay is
+    killed at random moments. The nodes that fail have no jobs: Slurm lets requeued ones wait for two minutes."""
+    slurm = NodeCommands(str(instance / "etc" / "slurm.conf"), "/usr/bin", str(instance))
+    names = [node.name for node in slurm.present_nodes()]
+    first, second, third = names[0], names[-1], names[-2]
+    planned = [
+        (1.0, "drain", first, "disk"),
+        (2.0, "fail", second, ""),
+        (2.0, "not-responding", third, ""),
+        (3.0, "run", "", "squeue --noheader | wc -l; echo once >> once"),
+        (4.0, "reserve", "test-events", f"StartTime=3600 Duration=600 Nodes={first} Users=root"),
+        (5.5, "hold", "110", ""),
+        (6.0, "resume", first, ""),
+        (7.0, "return", second, ""),
+        (7.5, "responding", third, ""),
+        (9.0, "release-job", "110", ""),
+        (9.5, "kill-controller", "", ""),
+        (10.0, "release", "test-events", ""),
+    ]
+    run: Run = make(jobs=24, gap=0.5, runtime=4.0)
+    settings = json.loads((run.folder / "run.json").read_text())
+    keys = ("at", "action", "target", "argument")
+    settings["events"] = [dict(zip(keys, event, strict=True)) for event in planned]
+    (run.folder / "run.json").write_text(json.dumps(settings))
+    rng = random.Random(5)
+    for _ in range(6):
+        process = run.start()
+        time.sleep(0.8 + 2 * rng.random())
+        kill(process)
+    result = run.finish()
+    outcomes = {event["index"]: event for event in run.events() if event["event"] == "event_done"}
+    assert len(outcomes) == len([event for event in run.events() if event["event"] == "event_done"]) == len(planned)
+    assert {number: event["words"] for number, event in outcomes.items() if event["outcome"] != "done"} == {}
+    assert result["events"] == {"done": len(planned), "refused": 0, "unknown": 0, "not_reached": 0}
+    assert (run.folder / "once").read_text() == "once\n"
+    assert (run.folder / "event-3.output").read_text().strip().isdigit()
+    assert len(result["restarts"]) == 1
+    run.check_each_job_was_played_once(controller_killed=True)
+    deadline = time.monotonic() + PATIENCE
+    while not slurm.registered().all_ready:
+        assert time.monotonic() < deadline, "nodes did not return"
+        time.sleep(0.2)

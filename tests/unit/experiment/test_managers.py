@@ -64,7 +64,16 @@ def test_knobs_that_both_have_are_accepted() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("FRONT_END", "2"), ("STEPS", "yes"), ("MALLEABLE", "0.5"), ("FILLER", "slots"), ("ACCOUNTING", "yes")],
+    [
+        ("FRONT_END", "2"),
+        ("STEPS", "yes"),
+        ("MALLEABLE", "0.5"),
+        ("FILLER", "slots"),
+        ("ACCOUNTING", "yes"),
+        ("EVENTS", "events.csv"),
+        ("FAILURES", "mtbf=30d repair=4h"),
+        ("MAINTENANCE", "once 1d 2h all"),
+    ],
 )
 @pytest.mark.parametrize("manager", ["openpbs", "slurm openpbs"])
 def test_what_only_slurm_has_is_refused(manager: str, name: str, value: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.experiment import run_length
+from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of, source
 from mirage.experiment.remarks import never_started, remarks, shrink_in_words
 from mirage.knobs import resolve as knobs
 from mirage.traces.swf import parse_swf
 from mirage.traces.trace import Trace
 from mirage.workloads.selection import Selection
+from slurm_mirage.base.errors import WrongUse
 
 
 def log(*jobs: tuple[float, float, float]) -> Trace:
@@ -199,3 +202,56 @@ def test_lines_of_the_log_that_cannot_be_read_are_told_and_left_out(tmp_path: Pa
     run.write(tmp_path / "run", {})
     written = json.loads((tmp_path / "run/experiment.json").read_text())
     assert written["workload"]["excluded"] == {"line of the log that cannot be read": 1}
+
+
+def test_the_events_of_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "week.csv"
+    path.write_text("1h,fail,n[3-4],30min\n0,hold,2,\n")
+    made = prepared(SPAN, EVENTS=str(path), MAINTENANCE="once 10h 1h n1 announced=8h", SHRINK=50, SPEED="event")
+    assert [(event["at"], event["action"], event["target"]) for event in made.events_of_replay()] == [
+        (0, "hold", "2"), (1800, "fail", "n[3-4]"), (2700, "return", "n[3-4]"), (3600, "reserve", "maintenance-1"),
+    ]  # fmt: skip
+    assert made.events_of_replay()[3]["argument"] == "StartTime=18000 Duration=1800 Nodes=n1 Flags=MAINT,IGNORE_JOBS Users=root"
+    assert made.announcement().startswith("2 jobs, 4 events, longest")
+    made.write(tmp_path / "run", {})
+    lines = (tmp_path / "run/events.csv").read_text().splitlines()
+    assert lines[0] == "number,instant,action,target,argument,source" and lines[2] == "1,3600,fail,n[3-4],,week.csv:1"
+    prepared(SPAN).write(tmp_path / "without", {})
+    assert not (tmp_path / "without/events.csv").exists()
+
+
+def test_replicas_draw_failures_of_their_own_until_twice_the_length_of_the_run() -> None:
+    made = prepared(SPAN, FAILURES="mtbf=1d repair=1h", SPEED="event")
+    other = replace(made, replica=2)
+    assert made.events and made.events != other.events
+    assert made.events == prepared(SPAN, FAILURES="mtbf=1d repair=1h", SPEED="event", CONFIG="fifo").events, (
+        "arms have the same ones"
+    )
+    begins = [event.instant for event in made.events if event.action == "fail"]
+    assert max(begins) <= 2 * made.estimate() and max(begins) > made.estimate()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"EVENTS": "a.csv b.csv"}, "only make compare takes several"),
+        ({"EVENTS": "missing.csv"}, "missing.csv: cannot be read"),
+        ({"MAINTENANCE": "once 1h 1h n11"}, "there is no node n11; the nodes are n[1-10]"),
+    ],
+)
+def test_events_that_a_run_cannot_have(given: dict[str, str], words: str) -> None:
+    with pytest.raises(WrongUse) as caught:
+        prepared(SPAN, **given)
+    assert words in str(caught.value)
+
+
+def test_nodes_that_do_not_answer_are_noticed_only_in_runs_with_such_events(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,not-responding,n1,1h\n")
+    (tmp_path / "b.csv").write_text("1,drain,n1,\n")
+
+    def noticed(**given: str) -> bool:
+        return "mirage_silent_nodes" in cluster_variables(knobs.resolve({"NODES": "10", "CPUS": "1", **given}))
+
+    assert noticed(EVENTS=str(tmp_path / "a.csv")) and noticed(FAILURES="mtbf=1d repair=1h")
+    assert noticed(EVENTS=f"none {tmp_path / 'b.csv'} {tmp_path / 'a.csv'}"), "an arm of the comparison has them"
+    assert not noticed(EVENTS=str(tmp_path / "b.csv")) and not noticed()

@@ -176,3 +176,18 @@ def test_with_a_database_the_whole_cluster_is_cleared(built: Path) -> None:
 def test_a_planted_link_is_not_read(built: Path) -> None:
     os.symlink("/proc/self/environ", built / "state/fresh_for")  # noqa: PTH211
     assert look(built, Wanted("inputs", "fifo", "run-2", is_fresh=True), mends=False).fresh == "run-2"
+
+
+def test_nodes_that_an_unfinished_run_took_away_are_returned(built: Path) -> None:
+    (built / "run/absent").write_text("n1\nn2 stopped\n")
+    run_farm(built)
+    state = read_json(built / "run/farm.json")
+    write_json(built / "run/farm.json", {**state, "absent": "0123"})
+    before = signal.signal(signal.SIGUSR1, lambda *_: run_farm(built))
+    try:
+        found = look(built)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert found.stands and found.notes == ["nodes that an unfinished run had taken away are returned: n[1-2]"]
+    assert not (built / "run/absent").exists()
+    assert look(built).notes == []

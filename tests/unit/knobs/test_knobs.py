@@ -54,6 +54,10 @@ from slurm_mirage.base.errors import WrongUse
         ("CLUSTER", "a", "a"),
         ("CLUSTER", "a" * 21, "a" * 21),
         ("RUN", "kth-0.2_x", "kth-0.2_x"),
+        ("EVENTS", " a.csv  none ", "a.csv none"),
+        ("FAILURES", "", None),
+        ("FAILURES", "mtbf=30d  repair=4h", "mtbf=30d repair=4h"),
+        ("MAINTENANCE", "weekly Tue 08:00 6h all", "weekly Tue 08:00 6h all"),
     ],
 )
 def test_values(name: str, text: str, value: Value) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.slurm.clock_settings import FOLLOWERS, follow
+from slurm_mirage.rm.slurm.clock_settings import FOLLOWERS, follow, on_event_clock
 from slurm_mirage.rm.slurm.conf import OMIT, merge, render_settings, value_of
 
 PLAIN = {one.setting: one for one in FOLLOWERS if not one.word}
@@ -205,3 +205,9 @@ def test_words_that_are_not_numbers_are_wrong_use(settings: dict[str, Any], name
 def test_a_setting_without_a_value_is_still_refused() -> None:
     with pytest.raises(WrongUse, match="'AuthInfo' is not a setting with a one-line value"):
         render_settings(follow({"AuthInfo": None}, 2))
+
+
+def test_silent_nodes_are_noticed_as_in_real_time_in_runs_that_need_it() -> None:
+    settings = {"SlurmdTimeout": 300, "MinJobAge": 300}
+    assert on_event_clock(settings) == {"SlurmdTimeout": 60_000, "MinJobAge": 36_000}
+    assert on_event_clock(settings, silent_nodes=True) == {"SlurmdTimeout": 300, "MinJobAge": 36_000}

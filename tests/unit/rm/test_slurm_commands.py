@@ -556,3 +556,12 @@ def test_several_submissions_go_in_order(logging_slurm: tuple[Slurm, Path]) -> N
     assert [line.split()[2] for line in calls.read_text().splitlines()] == ["--job-name=r.5", "--job-name=r.6"]
     assert slurm.use_up_id("r.skip") == 3
     assert "--hold --job-name=r.skip" in calls.read_text()
+
+
+def test_words_of_events() -> None:
+    """A node that is down is drained as well, or it would return as soon as it registers."""
+    assert slurm_commands.node_words("drain", "event 1: disk") == [["State=DRAIN", "Reason=event 1: disk"]]
+    assert [words[0] for words in slurm_commands.node_words("down", "r")] == ["State=DRAIN", "State=DOWN"]
+    assert slurm_commands.node_words("resume", "") == [["State=RESUME"]]
+    words = slurm_commands.reservation_words("StartTime=100.5 Duration=3600 Nodes=n[1-2] Users=root", 1_800_000_000.0)
+    assert words == ["StartTime=2027-01-15T08:01:41", "EndTime=2027-01-15T09:01:41", "Nodes=n[1-2]", "Users=root"]
