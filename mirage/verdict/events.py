@@ -202,6 +202,9 @@ def _reservations(collected: Collected, layout: Layout, *, are_small: bool) -> l
 def taken(collected: Collected, layout: Layout, names: Iterable[str]) -> pl.DataFrame:
     """What absences and small reservations take of these nodes, as changes: time, width (processors), most_nodes. Reserved nodes
     are taken from when the job with the longest time limit might not have ended before."""
+    schema = {"time": pl.Float64, "width": pl.Int64, "most_nodes": pl.Int64}
+    if not collected.events:
+        return pl.DataFrame(schema=schema)
     slack, wanted = SLACK * collected.time.second, frozenset(names)
     limits = collected.evidence["limit"]
     longest = math.inf if limits.has_nulls() else float(limits.max() or 0.0)  # type: ignore[arg-type]
@@ -215,7 +218,6 @@ def taken(collected: Collected, layout: Layout, names: Iterable[str]) -> pl.Data
             width = layout.nodes[node].processors
             for begin, end in spans:
                 rows += [(begin - slack, width, 1), (end + slack, -width, -1)]
-    schema = {"time": pl.Float64, "width": pl.Int64, "most_nodes": pl.Int64}
     return pl.DataFrame([row for row in rows if math.isfinite(row[0])], schema=schema, orient="row")
 
 
