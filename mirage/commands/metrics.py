@@ -55,6 +55,7 @@ def metrics(knobs: Knobs, screen: Screen) -> Ending:
         allocations=schedule.allocations,
         executions=schedule.executions,
         fillers=schedule.fillers,
+        availability=schedule.availability,
         w2_reading=settings.w2,
         immediate_below=schedule.immediate_below if settings.immediate is None else float(settings.immediate),
         warmup_cut=settings.warmup_cut,

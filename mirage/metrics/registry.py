@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from mirage.kinds import metrics as kinds
+from mirage.metrics import availability
 from mirage.metrics import usage_over_time as usage
 from mirage.metrics.formulas import (
     RAN,
@@ -247,6 +248,57 @@ _ALL = (
         OfSchedule(usage.loss_of_capacity, of_waits=True),
         noun="loss of capacity",
         is_share=True,
+    ),
+    Metric(
+        "absent_fraction",
+        "",
+        "share of the machine that events took out of service",
+        "1 - S / (P makespan), S the processor time in service: of nodes neither out of service by an event nor in a maintenance "
+        "window, and of jobs on the others",
+        "",
+        OfSchedule(availability.absent_fraction),
+        better="neither",
+        noun="share of the machine out of service",
+        is_share=True,
+        main_if="absent_fraction",
+    ),
+    Metric(
+        "utilisation_available",
+        "",
+        "utilisation of what was in service",
+        "utilisation P makespan / S",
+        "",
+        OfSchedule(availability.utilisation_available),
+        better="higher",
+        noun="utilisation of what was in service",
+        explained="processors x run time over all that was in service",
+        is_share=True,
+        main_if="absent_fraction",
+    ),
+    Metric(
+        "loss_of_capacity_available",
+        "",
+        "loss of capacity of what was in service",
+        "integral of min(processors asked for by eligible waiting jobs, idle processors in service) / S",
+        "",
+        OfSchedule(availability.loss_of_capacity_available, of_waits=True),
+        noun="loss of capacity of what was in service",
+        explained="share of what was in service that was idle although jobs waited that could use it",
+        is_share=True,
+        main_if="absent_fraction",
+    ),
+    Metric(
+        "maintenance_idle",
+        "",
+        "share of the machine that was empty before maintenance windows while jobs waited",
+        "processor time of the nodes of each maintenance window, from the end of the last job on the node, but not before the "
+        "announcement, until the window's begin, as long as any eligible job waited, over P makespan",
+        "",
+        OfSchedule(availability.maintenance_idle, of_waits=True),
+        noun="idle time before maintenance",
+        comparative=SMALLER,
+        is_share=True,
+        main_if="absent_fraction",
     ),
     Metric(
         "makespan",

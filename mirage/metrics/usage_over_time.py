@@ -23,6 +23,7 @@ class MeasuredSchedule:
 
     suspensions: columns job, suspend, resume, of all jobs; None if not known
     fillers: columns of `fillers.FILLERS_SCHEMA`; None if there were no filler jobs
+    availability: columns of `availability.AVAILABILITY_SCHEMA`; None if no event took nodes out of service
     """
 
     population: Population
@@ -30,6 +31,7 @@ class MeasuredSchedule:
     settings: Settings
     suspensions: pl.DataFrame | None
     fillers: pl.DataFrame | None = None
+    availability: pl.DataFrame | None = None
 
     def within(self, part: Population) -> MeasuredSchedule:
         """The same schedule in another window with other jobs, by the same course."""

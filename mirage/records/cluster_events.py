@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from polars import col
 
 from mirage.cluster_events.planned import COLUMNS, words_of
+from mirage.metrics.availability import AVAILABILITY_SCHEMA, EMPTIED, OUT
 from mirage.records.run_records import NS, Journal, read_text
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base import hostlist
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import cluster_events as actions
 from slurm_mirage.replay.actions import DONE
+from slurm_mirage.rm.evidence import Layout
 
 NOT_REACHED = "not reached"
 """Outcome of an event whose instant came after the last end of a job."""
@@ -146,20 +148,6 @@ class ClusterEvents:
                 is_out |= (instants >= begin - slack) & (instants <= end + slack)
             count += is_out
         return count
-
-    def absent_processors(self, processors: Mapping[str, int]) -> list[tuple[float, int]]:
-        """The processors out of service by absences and maintenance windows, as steps: (instant from which on, number)."""
-        windows = [one for one in self.reservations if one.is_maintenance]
-        changes: dict[float, int] = {}
-        for node, of_node in by_node([*self.absences, *windows]).items():
-            for begin, end in of_node:
-                changes[begin] = changes.get(begin, 0) + processors.get(node, 0)
-                changes[end] = changes.get(end, 0) - processors.get(node, 0)
-        level, steps = 0, []
-        for instant in sorted(changes):
-            level += changes[instant]
-            steps.append((instant, level))
-        return steps
 
     def cause_of(self, hosts: Set[str], end: float, job: int, state: str, second: float) -> tuple[int | None, str]:
         """The event that ended an execution on these nodes at this instant, and the cause in words; None if no event did.
@@ -298,13 +286,70 @@ def caused(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap) -> pl.Data
     ).iter_rows():
         if end is None:
             continue
-        try:
-            names = set(hostlist.expand(hosts or ""))
-        except ValueError:
-            names = set()
-        number, cause = events.cause_of(names, end, job, state, time.second)
+        number, cause = events.cause_of(_expanded(hosts), end, job, state, time.second)
         rows.append((job, number, cause, start, end, processors or 0, not final or state == "NODE_FAIL"))
     return pl.DataFrame(rows, schema=CAUSED_SCHEMA, orient="row")
+
+
+def availability(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap, layout: Layout | None) -> pl.DataFrame:
+    """When nodes were out of service by absences and maintenance windows, and when they were emptied for these: columns of
+    AVAILABILITY_SCHEMA.
+
+    lines: as of `caused`
+    """
+    windows = [one for one in events.reservations if one.is_maintenance]
+    if layout is None or not (windows or events.absences):
+        return pl.DataFrame(schema=AVAILABILITY_SCHEMA)
+    out = by_node([*events.absences, *windows])
+    emptied = _emptied(windows, lines, time, out) if windows else {}
+    rows = []
+    for kind, spans in ((OUT, out), (EMPTIED, emptied)):
+        alike: dict[tuple[float, float], list[str]] = {}
+        for node, of_node in spans.items():
+            for span in of_node:
+                alike.setdefault(span, []).append(node)
+        for (begin, end), nodes in sorted(alike.items()):
+            processors = sum(layout.nodes[node].processors for node in nodes if node in layout.nodes)
+            rows.append((kind, begin, None if math.isinf(end) else end, hostlist.compress(nodes), processors))
+    return pl.DataFrame(rows, schema=AVAILABILITY_SCHEMA, orient="row")
+
+
+def _emptied(
+    windows: Sequence[Reservation], lines: pl.DataFrame, time: TimeMap, out: Mapping[str, Sequence[tuple[float, float]]]
+) -> dict[str, list[tuple[float, float]]]:
+    """When nodes of maintenance windows had no job before the window any more, nor were out of service."""
+    # A job that changed its size has no start in the log.
+    start = time.trace(col("s_start")).fill_null(-math.inf)
+    ran = lines.filter("s_ran").select(start=start, end=time.trace(col("s_end")), hosts="hosts").drop_nulls()
+    found: dict[str, list[tuple[float, float]]] = {}
+    for window in windows:
+        before = ran.filter(col("start") < window.begin, col("end") > window.announced)
+        since = dict.fromkeys(window.nodes, window.announced)
+        for end, hosts in before.group_by("hosts").agg(col("end").max()).select("end", "hosts").iter_rows():
+            for node in _expanded(hosts) & window.nodes:
+                since[node] = max(since[node], end)
+        for node, begin in since.items():
+            for left, right in _without(begin, window.begin, out.get(node, ())):
+                found.setdefault(node, []).append((left, right))
+    return {node: _merged(found[node]) for node in sorted(found)}
+
+
+def _without(begin: float, end: float, spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """What is left of the time from begin to end without spans, which are in order and do not overlap."""
+    left = []
+    for since, until in spans:
+        if since > begin and min(since, end) > begin:
+            left.append((begin, min(since, end)))
+        begin = max(begin, until)
+    return [*left, (begin, end)] if begin < end else left
+
+
+def _expanded(hosts: str | None) -> set[str]:
+    """The nodes in a host list of the completion log; none where it is not one, as `(null)`."""
+    try:
+        return set(hostlist.expand(hosts or ""))
+    except ValueError:
+        return set()
 
 
 def disturbed_ends(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap) -> list[int]:
@@ -317,10 +362,7 @@ def disturbed_ends(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap) ->
         return []
     ids = set()
     for job, end, hosts in lines.filter("s_final").select("id", time.trace(col("s_end")), "hosts").iter_rows():
-        try:
-            names = set(hostlist.expand(hosts or ""))
-        except ValueError:
-            continue
+        names = _expanded(hosts)
         if end is not None and any(
             one.nodes & names and one.begin - time.second <= end <= one.end + NOTICED_WITHIN * time.second for one in spans
         ):

@@ -26,6 +26,7 @@ from polars import col
 
 from mirage.kinds.filler import records as fillers
 from mirage.kinds.malleable import records as resizes
+from mirage.metrics.availability import AVAILABILITY_SCHEMA
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
 from mirage.records import cluster_events, disagreements
 from mirage.records.file_names import EVENTS_FILE, JOURNAL_FILE, PLAN_FILE
@@ -169,6 +170,8 @@ class Collected:
     """The events of the run; none without EVENTS, FAILURES and MAINTENANCE."""
     caused: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=cluster_events.CAUSED_SCHEMA))
     """Columns of `cluster_events.CAUSED_SCHEMA`: executions that ended before their time, with the events that ended them."""
+    availability: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=AVAILABILITY_SCHEMA))
+    """Columns of `AVAILABILITY_SCHEMA`: when nodes were out of service, or emptied for maintenance."""
     halted_by_events: float = 0.0
     """The part of `halted` after events that ended the controller."""
     names: Names = IMPLEMENTATIONS[DEFAULT].records.names
@@ -251,6 +254,7 @@ def collect(run: RunFolder) -> Collected:
         halted_by_events=clock.real_to_trace(journal.halted_by_events),
         events=events,
         caused=cluster_events.caused(events, lines, time),
+        availability=cluster_events.availability(events, lines, time, layout),
         launch_cost=None if journal.launch_cost.narrow is None else joined.select(col("launch_cost").mean()).item(),
         launch_cost_error=joined.select(col("launch_error").max()).item(),
         launch_cost_reason=journal.launch_cost.reason,

@@ -12,6 +12,7 @@ from polars import col
 from mirage.kinds.records import KINDS
 from mirage.records.collect import Collected
 from mirage.records.file_names import (
+    AVAILABILITY_FILE,
     EXECUTIONS_FILE,
     JOBS_FILE,
     SCHEDULE_FILE,
@@ -25,7 +26,8 @@ _STATUS = {"COMPLETED": 1, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "CANCELLED
 
 def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes]:
     """The files' content, by name; `processors` and `nodes` of the machine go into the header of schedule.swf. executions.csv is
-    there if a job had more than one execution, the tables of a kind of jobs if there were such jobs."""
+    there if a job had more than one execution, availability.csv if events took nodes out of service, and the tables of a kind of
+    jobs if there were such jobs."""
     files: dict[str, bytes] = {
         JOBS_FILE: _csv(collected.jobs),
         SUSPENSIONS_FILE: _csv(collected.suspensions),
@@ -33,6 +35,8 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
     }
     if not collected.executions.is_empty():
         files[EXECUTIONS_FILE] = _csv(collected.executions)
+    if not collected.availability.is_empty():
+        files[AVAILABILITY_FILE] = _csv(collected.availability)
     return files | {name: _csv(table) for kind in KINDS for name, table in kind.tables(collected).items()}
 
 

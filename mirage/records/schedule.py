@@ -23,9 +23,11 @@ from mirage.metrics.jobs_frame import (
 )
 from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
 from mirage.records.allocations import read_allocations
+from mirage.records.availability import read_availability
 from mirage.records.executions import read_executions
 from mirage.records.file_names import (
     ALLOCATIONS_FILE,
+    AVAILABILITY_FILE,
     EXECUTIONS_FILE,
     EXPERIMENT_FILE,
     RECORDED_FILE,
@@ -66,6 +68,7 @@ class Schedule:
     allocations: columns of `jobs_frame.ALLOCATIONS_SCHEMA`, changes of size after the start; None if no job changed its size
     executions: columns of `jobs_frame.EXECUTIONS_SCHEMA`, executions before the last one; None if no job had any
     fillers: columns of `fillers.FILLERS_SCHEMA`, executions of filler jobs; None if there were none
+    availability: columns of `availability.AVAILABILITY_SCHEMA`; None if no event took nodes out of service
     processors, nodes: of the machine; None if not known
     machine: source of processors and nodes: `Trace.machine_source` of a log, "experiment.json", or "" if they are not known
     format: "swf", "sacct", "batsim", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
@@ -87,6 +90,7 @@ class Schedule:
     allocations: pl.DataFrame | None = None
     executions: pl.DataFrame | None = None
     fillers: pl.DataFrame | None = None
+    availability: pl.DataFrame | None = None
     unread: Unread = field(default_factory=Unread)
 
 
@@ -121,8 +125,9 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
         resized = read_allocations(run.path / ALLOCATIONS_FILE, every, "trace") if run.has(ALLOCATIONS_FILE) else None
         again = read_executions(run.path / EXECUTIONS_FILE, every, "trace") if run.has(EXECUTIONS_FILE) else None
         filled = read_fillers(run.path / FILLERS_FILE, "trace") if run.has(FILLERS_FILE) else None
+        out = read_availability(run.path / AVAILABILITY_FILE, "trace") if run.has(AVAILABILITY_FILE) else None
         jobs, left_out = _chosen(every, wanted)
-        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, beside.immediate_below, resized, again, filled)
+        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, beside.immediate_below, resized, again, filled, out)
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)

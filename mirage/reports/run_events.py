@@ -123,18 +123,17 @@ def section(run: Run) -> Section | None:
 
 def _words(run: Run, member: Mapping[str, Any]) -> str:
     sentences = [f"{outcome_words(member['counts'])}."]
-    available = member["available_fraction"]
-    if available is not None:
+    values = run.values
+    if absent := values.get("absent_fraction"):
         sentences.append(
-            f"{percent(available)} of the machine's processor time was in service. Of that "
-            f"{percent(member['utilisation_available'])} was used (utilisation of the whole machine: "
-            f"{percent(run.values.get('utilisation'))}), and "
-            f"{percent(member['loss_of_capacity_available'])} was idle although waiting jobs asked for as many processors."
+            f"{percent(absent)} of the machine's processor time was out of service. Of the rest "
+            f"{percent(values.get('utilisation_available'))} was used (utilisation of the whole machine: "
+            f"{percent(values.get('utilisation'))}), and "
+            f"{percent(values.get('loss_of_capacity_available'))} was idle although waiting jobs asked for as many processors."
         )
-    if any(one["is_maintenance"] for one in member["reservations"]) and member["idle_before_maintenance"] is not None:
-        hours = number(round(member["idle_before_maintenance"], 1))
+    if any(one["is_maintenance"] for one in member["reservations"]) and (idle := values.get("maintenance_idle")) is not None:
         sentences.append(
-            f"Before maintenance windows, from their announcement, {hours} processor hours were idle while jobs waited."
+            f"For {percent(idle)} of the machine's processor time nodes were empty before a maintenance window while jobs waited."
         )
     if member["halted_by_events"]:
         sentences.append(f"No controller started jobs for {duration(member['halted_by_events'])} after events that ended it.")

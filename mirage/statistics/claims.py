@@ -47,9 +47,10 @@ OF_ONLY_WAITS = frozenset(
         "weighted_slowdown",
         "weighted_slowdown_processors",
         "loss_of_capacity",
+        "loss_of_capacity_available",
     )
 )
-"""Metrics that only waits can change, apart from suspensions and run times, which are the workload's."""
+"""Metrics that only waits can change, apart from suspensions and run times, which are the workload's, and nodes out of service."""
 
 _SHARES = {"answer": 0.5, "main": 0.25, "rest": 0.25}  # of the 5 %
 _TIMES = (2, 3, 4, 6, 10, 20)

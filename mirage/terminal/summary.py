@@ -24,7 +24,7 @@ from mirage.terminal.table import (
     value_text,
     width_of,
 )
-from mirage.text.words import counted, number, percent, two_digits
+from mirage.text.words import counted, number, two_digits
 from mirage.verdict.bounds import in_words
 from mirage.verdict.event_clock import is_slow_elsewhere
 from mirage.verdict.events import outcome_words
@@ -67,15 +67,12 @@ def show(run: RunFolder, screen: Screen) -> None:
 
 
 def events_line(member: Content) -> str:
-    """`12 events: 11 done, 1 refused; 98 % of the machine was in service, 3 executions of jobs lost (15.3 processor hours)`."""
-    words = [outcome_words(member["counts"])]
-    facts = []
-    if member["available_fraction"] is not None:
-        facts.append(f"{percent(member['available_fraction'])} of the machine was in service")
+    """`12 events: 11 done, 1 refused; 3 executions of jobs lost (15.3 processor hours)`."""
+    words = outcome_words(member["counts"])
     if lost := sum(of_cause["executions"] for of_cause in member["lost"].values()):
         hours = sum(of_cause["processor_hours"] for of_cause in member["lost"].values())
-        facts.append(f"{counted(lost, 'execution')} of jobs lost ({number(round(hours, 1))} processor hours)")
-    return "; ".join([*words, ", ".join(facts)] if facts else words)
+        words += f"; {counted(lost, 'execution')} of jobs lost ({number(round(hours, 1))} processor hours)"
+    return words
 
 
 def _inconclusive(metrics: Content) -> list[str]:

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from polars import col
 
 from mirage.cluster_events.planned import words_of
-from mirage.metrics.measured_jobs import Population
-from mirage.metrics.usage_over_time import within
 from mirage.records.cluster_events import NOT_REACHED, Reservation, RunEvent, by_node, virtual_instants
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
@@ -221,14 +219,9 @@ def taken(collected: Collected, layout: Layout, names: Iterable[str]) -> pl.Data
     return pl.DataFrame([row for row in rows if math.isfinite(row[0])], schema=schema, orient="row")
 
 
-def summary(
-    collected: Collected, layout: Layout, population: Population, course: pl.DataFrame | str, processors: int
-) -> dict[str, Any]:
-    """The member `events` of metrics.json: counts by outcome, the machine that was available, work lost by cause, and a row for
-    each event with what it caused.
-
-    course: of the whole schedule (`usage_over_time.course`); or why it is not known
-    """
+def summary(collected: Collected) -> dict[str, Any]:
+    """The member `events` of metrics.json: counts by outcome, work lost by cause, for how long no job could start, absences,
+    reservations, and a row for each event with what it caused."""
     caused = collected.caused
     hours = (col("end") - col("start")) * col("processors") / 3600
     lost = caused.filter("is_lost")
@@ -256,7 +249,6 @@ def summary(
     ]  # fmt: skip
     return {
         "counts": collected.events.counts(),
-        **_available(collected, layout, population, course, processors),
         "lost": by_cause,
         "halted_by_events": rounded(collected.halted_by_events),
         "absences": [
@@ -283,57 +275,6 @@ def summary(
         ],
         "events": rows,
     }
-
-
-def _available(
-    collected: Collected, layout: Layout, population: Population, course: pl.DataFrame | str, processors: int
-) -> dict[str, float | None]:
-    """The share of the machine's processor time that was in service, and utilisation and loss of capacity of that; null if the
-    course is not known."""
-    unknown = dict.fromkeys(
-        ("available_fraction", "utilisation_available", "loss_of_capacity_available", "idle_before_maintenance")
-    )
-    window = population.window
-    if window is None or window.length <= 0 or isinstance(course, str):
-        return unknown
-    levels = within(course, window)
-    instants = window.begin + np.concatenate([[0.0], np.cumsum(levels["dt"].to_numpy())])
-    steps = collected.events.absent_processors({name: node.processors for name, node in layout.nodes.items()})
-    at = np.array([instant for instant, _ in steps if window.begin < instant < window.end])
-    edges = np.unique(np.concatenate([instants, at]))
-    widths, middles = np.diff(edges), (edges[:-1] + edges[1:]) / 2
-    place = np.clip(np.searchsorted(instants, middles, side="right") - 1, 0, levels.height - 1)
-    busy, waiting = (levels[name].to_numpy()[place].astype(float) for name in ("busy", "waiting"))
-    levels_of_steps = np.array([0, *(level for _, level in steps)], dtype=float)
-    absent = (
-        levels_of_steps[np.searchsorted([instant for instant, _ in steps], middles, side="right")]
-        if steps
-        else np.zeros(len(middles))
-    )
-    # A job that goes on on a drained node uses a processor that is out of service for others.
-    available = np.maximum(processors - absent, np.minimum(busy, processors))
-    total, idle = float((available * widths).sum()), np.maximum(available - busy, 0.0)
-    if total <= 0:
-        return unknown
-    return {
-        "available_fraction": rounded(total / (processors * float(widths.sum()))),
-        "utilisation_available": rounded(float((busy * widths).sum()) / total),
-        "loss_of_capacity_available": rounded(float((np.minimum(waiting, idle) * widths).sum()) / total),
-        "idle_before_maintenance": rounded(_idle_before(collected, edges, idle, waiting)),
-    }
-
-
-def _idle_before(
-    collected: Collected, edges: NDArray[np.float64], idle: NDArray[np.float64], waiting: NDArray[np.float64]
-) -> float:
-    """Processor hours that were idle while jobs waited, from the announcement of each maintenance window to its begin. The time
-    before several windows counts once."""
-    spans = [(one.announced, one.begin) for one in collected.events.reservations if one.is_maintenance]
-    widths, middles = np.diff(edges), (edges[:-1] + edges[1:]) / 2
-    is_before = np.zeros(len(middles), dtype=bool)
-    for begin, end in spans:
-        is_before |= (middles >= begin) & (middles < end)
-    return float((np.where(is_before & (waiting > 0), idle, 0.0) * widths).sum()) / 3600
 
 
 def remaining_ends(ended: Mapping[str, Sequence[Any]], collected: Collected, kind: str) -> dict[str, list[Any]]:

@@ -51,6 +51,7 @@ def _of_kind(kind: KindVerdict) -> Feature:
 _FEATURES = (
     Feature(_positive("suspended_fraction"), ("suspensions_mean", "suspended_mean", "suspended_fraction")),
     Feature(_positive("wasted_fraction"), _metrics("wasted_fraction")),
+    Feature(_positive("absent_fraction"), _metrics("absent_fraction")),
     *map(_of_kind, KINDS),
     # Only with a constant speed above 1 is a launch taken off a job.
     Feature(

@@ -27,7 +27,12 @@ from slurm_mirage.rm.evidence import Scheduling
 
 NO_DELAYS = "no delays of an emulation are recorded with this schedule"
 
-_LIKE = {"W3": "W1", "wait_restricted_mean": "wait_mean", "useful_utilisation": "utilisation"}
+_LIKE = {
+    "W3": "W1",
+    "wait_restricted_mean": "wait_mean",
+    "useful_utilisation": "utilisation",
+    "utilisation_available": "utilisation",
+}
 """Metrics that are not estimated, and others, made of the same waits or times, whose errors are the same share of their values."""
 
 _DIGITS = 4  # significant ones of an error

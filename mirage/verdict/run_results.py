@@ -17,7 +17,6 @@ from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
-from mirage.metrics.usage_over_time import course_of
 from mirage.records import run_files
 from mirage.records.allocations import read_allocations
 from mirage.records.collect import Collected, collect
@@ -59,7 +58,8 @@ def results(
         "allocations": _allocations(run, collected, jobs),
     }
     filled = None if collected.fillers is None else run_files.rounded(collected.fillers.executions)
-    whole: dict[str, Any] = {"immediate_below": OF_RUNS, "fillers": filled, **changes}
+    absent = None if collected.availability.is_empty() else run_files.rounded(collected.availability)
+    whole: dict[str, Any] = {"immediate_below": OF_RUNS, "fillers": filled, "availability": absent, **changes}
     settings: dict[str, Any] = {"warmup_cut": cuts[0], "cooldown_cut": cuts[1], **whole}
     uncut = ""
     try:
@@ -84,8 +84,7 @@ def results(
     if collected.fillers is not None:
         member["fillers"] = filler.summary(collected.fillers, member, population, changes["suspensions"], collected.time)
     if collected.events:
-        course = course_of(population, changes["suspensions"])
-        member["events"] = events.summary(collected, layout, population, course, processors)
+        member["events"] = events.summary(collected)
     member |= metric_errors.errors(collected, jobs, population, member, gaps, run.scheduling, backfill_interval=interval)
     validity.judge_errors(member, bounds, collected)
     files = run_files.render(collected, processors, nodes)

@@ -252,6 +252,11 @@ def slowly(
         **dict.fromkeys(("filler_load", "filler_useful", "filler_lost", "filler_overhead", "filler_preemptions"), 0),
         "total_load": used / (processors * span) if span else None,
         "loss_of_capacity": lost / (processors * span) if span else None,
+        # No schedule here has nodes out of service.
+        "absent_fraction": 0,
+        "maintenance_idle": 0,
+        "utilisation_available": used / (processors * span) if span else None,
+        "loss_of_capacity_available": lost / (processors * span) if span else None,
         "makespan": span,
         "W": mean(waits),
         "W1": mean(job.w / job.t for job in long),

@@ -47,6 +47,10 @@ ON_PAPER = {
     "total_load": 175 / (4 * 51),
     "wasted_fraction": 0,
     "loss_of_capacity": (1 * 10 + 1 * 4) / (4 * 51),
+    "absent_fraction": 0,
+    "maintenance_idle": 0,
+    "utilisation_available": 175 / (4 * 51),
+    "loss_of_capacity_available": (1 * 10 + 1 * 4) / (4 * 51),
     "makespan": 51,
     "W": 63 / 6,
     "W1": 1.5 / 5,
@@ -146,6 +150,10 @@ CUT_ON_PAPER = {
     "total_load": 134 / (4 * 40),
     "wasted_fraction": 0,
     "loss_of_capacity": 14 / (4 * 40),
+    "absent_fraction": 0,
+    "maintenance_idle": 0,
+    "utilisation_available": 134 / (4 * 40),
+    "loss_of_capacity_available": 14 / (4 * 40),
     "makespan": 40,
     "W": 63 / 4,
     "W1": 1.5 / 3,
@@ -207,7 +215,7 @@ def test_cuts_need_the_instants_of_suspensions_for_utilisation_too() -> None:
     result = metrics.compute(SIX, 4, 4, warmup_cut=5)
     assert set(result["null_reasons"]) == {
         "utilisation", "goodput", "useful_utilisation", "wasted_fraction", "W3", "loss_of_capacity", "suspensions_mean",
-        "distribution", "total_load",
+        "distribution", "total_load", "utilisation_available", "loss_of_capacity_available",
     }  # fmt: skip
 
 
@@ -303,6 +311,7 @@ def test_a_job_that_cannot_be_measured_is_counted_and_changes_nothing(odd: dict[
         # It still waits at 51, the end of the record, and asks for one of the processors that are idle from 40 to 44 and at 50.
         expected["wait_restricted_mean"] = 4 / 7 * 5 + 3 / 7 * 15 + 2 / 7 * 18 + 1 / 7 * 10
         expected["loss_of_capacity"] += (4 + 1) / (4 * 51)
+        expected["loss_of_capacity_available"] = expected["loss_of_capacity"]
     assert worked(result) == pytest.approx(expected, rel=1e-12)
 
 
@@ -363,12 +372,13 @@ def test_a_job_that_was_suspended_all_along_has_no_run_time() -> None:
 
 def test_without_the_instants_of_suspensions_some_metrics_are_null() -> None:
     result = metrics.compute(SIX, 4, 4)
-    expected = {**ON_PAPER, "W3": None, "loss_of_capacity": None, "suspensions_mean": None}
+    of_levels = ("W3", "loss_of_capacity", "loss_of_capacity_available")
+    expected = {**ON_PAPER, **dict.fromkeys(of_levels), "suspensions_mean": None}
     assert worked(result) == pytest.approx(expected)
-    assert set(result["null_reasons"]) == {"W3", "loss_of_capacity", "suspensions_mean", "distribution"}
+    assert set(result["null_reasons"]) == {*of_levels, "suspensions_mean", "distribution"}
     half_known = metrics.compute(SIX, 4, 4, suspensions=stops((4, None, 44.0)))
     assert half_known["metrics"]["suspensions_mean"] == pytest.approx(1 / 6)
-    assert set(half_known["null_reasons"]) == {"W3", "loss_of_capacity", "distribution"}
+    assert set(half_known["null_reasons"]) == {*of_levels, "distribution"}
 
 
 def test_nothing_to_measure_gives_nulls_with_reasons() -> None:
@@ -417,6 +427,7 @@ def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None
     )
     result = metrics.compute(pl.concat([before, SIX]), 4, 4, suspensions=SIX_STOPS)
     over_time = ("utilisation", "goodput", "useful_utilisation", "total_load", "loss_of_capacity", "W3")
+    over_time += ("utilisation_available", "loss_of_capacity_available")
     assert {name: value for name, value in worked(result).items() if name not in over_time} == pytest.approx(
         {name: value for name, value in ON_PAPER.items() if name not in over_time}
     )

@@ -79,7 +79,7 @@ def test_a_scheduler_whose_users_give_up_does_not_win() -> None:
     better_in_b = {
         name
         for name, value in b["metrics"].items()
-        if name not in ("makespan", "utilisation", "useful_utilisation", "total_load", "goodput")
+        if name not in ("makespan", "utilisation", "useful_utilisation", "total_load", "goodput", "utilisation_available")
         and value is not None
         and value < a["metrics"][name]
     }

@@ -12,12 +12,15 @@ from mirage.terminal.summary import events_line
 
 FRAME = Timeline(0.0, 1000.0)
 EVENT = {"instant": 0.0, "source": "a.csv:1", "outcome": "done", "words": "", "jobs": 0, "executions": 0, "processor_hours": 0.0}
-MEMBER: dict[str, Any] = {
-    "counts": {"done": 2, "refused": 1},
-    "available_fraction": 0.9,
+VALUES = {
+    "utilisation": 0.45,
+    "absent_fraction": 0.1,
     "utilisation_available": 0.5,
     "loss_of_capacity_available": 0.1,
-    "idle_before_maintenance": 12.34,
+    "maintenance_idle": 0.0123,
+}
+MEMBER: dict[str, Any] = {
+    "counts": {"done": 2, "refused": 1},
     "halted_by_events": 6.0,
     "lost": {"failure of a node": {"executions": 2, "processor_hours": 15.34}},
     "absences": [{"number": 0, "action": "fail", "nodes": "n[1-2,4]", "begin": 100.0, "end": None}],
@@ -42,7 +45,7 @@ MEMBER: dict[str, Any] = {
 
 def run(member: dict[str, Any] | None) -> Any:
     metrics = {} if member is None else {"events": member}
-    return SimpleNamespace(metrics=metrics, machine=Machine.equal(4, 2), window=None, values={"utilisation": 0.45})
+    return SimpleNamespace(metrics=metrics, machine=Machine.equal(4, 2), window=None, values=VALUES)
 
 
 def test_events_are_drawn_on_every_picture_and_absences_on_that_of_the_nodes() -> None:
@@ -66,8 +69,8 @@ def test_the_table_says_what_each_event_caused() -> None:
     section = run_events.section(run(MEMBER))
     assert section is not None
     events, lost = section.parts
-    assert events.words.startswith("3 events: 2 done, 1 refused. 90.0 % of the machine's processor time was in service.")
-    assert "12.3 processor hours were idle while jobs waited" in events.words
+    assert events.words.startswith("3 events: 2 done, 1 refused. 10.0 % of the machine's processor time was out of service.")
+    assert "Of the rest 50.0 % was used" in events.words and "For 1.2 % of the machine's processor time" in events.words
     assert events.table is not None and lost.table is not None
     assert [row[-2:] for row in events.table.rows] == [("2", "15.3"), ("-", "-"), ("-", "-")]
     assert events.table.rows[2][4] == "refused: Invalid <state>"
@@ -75,5 +78,5 @@ def test_the_table_says_what_each_event_caused() -> None:
 
 
 def test_the_line_at_the_end_of_a_run() -> None:
-    line = "3 events: 2 done, 1 refused; 90.0 % of the machine was in service, 2 executions of jobs lost (15.3 processor hours)"
+    line = "3 events: 2 done, 1 refused; 2 executions of jobs lost (15.3 processor hours)"
     assert events_line(MEMBER) == line

@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 from run_folders import ORIGIN, REAL_ZERO, VIRTUAL_ZERO, MadeFolder, beside
 
 from mirage.cluster_events.planned import PlannedEvent, as_csv
-from mirage.metrics.measured_jobs import Population
-from mirage.metrics.usage_over_time import course_of
-from mirage.records.cluster_events import NODE_FAILURE, OTHER, REQUEUED, Absence, ClusterEvents, Reservation
+from mirage.metrics.availability import EMPTIED, OUT
+from mirage.records.cluster_events import NODE_FAILURE, OTHER, REQUEUED, Absence, ClusterEvents, Reservation, availability
 from mirage.records.collect import Collected
+from mirage.records.time_map import TimeMap
 from mirage.verdict import events
 from mirage.verdict.start_latency import start_latencies
 from mirage.verdict.thresholds import Thresholds
 from mirage.verdict.validity import judge
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.clock.clock import Clock
 from slurm_mirage.rm.evidence import Layout, Node
 
 LAYOUT = Layout({f"n{number}": Node(4) for number in range(1, 5)})
@@ -98,8 +99,7 @@ def test_each_lost_execution_has_the_event_that_caused_it(folder: MadeFolder) ->
     rows = collected.caused.select("job", "number", "cause", "end").rows()
     at = ORIGIN - (VIRTUAL_ZERO % 1)
     assert rows == [(1, 0, NODE_FAILURE, at + 130), (2, 2, REQUEUED, at + 201), (3, None, OTHER, at + 350)]
-    population = Population.of(collected.jobs, 16, 4, "0", "0", executions=collected.executions)
-    found = events.summary(collected, LAYOUT, population, course_of(population, None), 16)
+    found = events.summary(collected)
     assert found["lost"] == {
         NODE_FAILURE: {"executions": 1, "processor_hours": pytest.approx(120 * 4 / 3600, abs=1e-4)},
         OTHER: {"executions": 1, "processor_hours": pytest.approx(50 * 4 / 3600, abs=1e-4)},
@@ -189,19 +189,6 @@ def test_events_that_were_not_carried_out_make_a_run_inconclusive(tmp_path: Path
     ]
 
 
-def test_utilisation_of_what_was_available(tmp_path: Path) -> None:
-    """4 of 16 processors are used from 0 to 100; n[1-2] are out of service from 50 on: 16 * 50 + 8 * 50 = 1200 were available."""
-    run = MadeFolder(tmp_path)
-    run.played(run.job(0.0, runtime=100.0), 0.0, launch=0.0)
-    made(run, (50, "drain", "n[1-2]", ""))
-    collected = run.collect()
-    population = Population.of(collected.jobs, 16, 4, "0", "0")
-    found = events.summary(collected, LAYOUT, population, course_of(population, None), 16)
-    assert found["available_fraction"] == pytest.approx(1200 / 1600, abs=0.02)
-    assert found["utilisation_available"] == pytest.approx(400 / 1200, abs=0.02)
-    assert found["loss_of_capacity_available"] == 0.0 and found["idle_before_maintenance"] == 0.0
-
-
 def test_jobs_that_waited_for_an_event_are_left_out_of_the_start_latency(tmp_path: Path) -> None:
     run = MadeFolder(tmp_path)
     dues = (0.0, 1000.0, 5000.0, 9000.0, 10000.0, 15000.0, 20000.0, 24000.0, 29000.0, 29990.0, 31000.0)
@@ -241,17 +228,21 @@ SPANS = st.lists(
 
 
 @given(SPANS)
-def test_steps_agree_with_a_count_at_each_instant(spans: list[tuple[set[str], int, int]]) -> None:
+def test_availability_agrees_with_a_count_at_each_instant(spans: list[tuple[set[str], int, int]]) -> None:
     absences = [Absence(0, "drain", frozenset(nodes), float(begin), float(begin + length)) for nodes, begin, length in spans[:3]]
     windows = [
         Reservation(0, "r", 0.0, float(begin), float(begin + length), frozenset(nodes), True) for nodes, begin, length in spans[3:]
     ]
-    found = ClusterEvents((), absences, windows)
-    steps = found.absent_processors({"n1": 1, "n2": 10, "n3": 100})
+    found, processors = ClusterEvents((), absences, windows), {"n1": 1, "n2": 10, "n3": 100}
+    lines = pl.DataFrame(schema={"s_ran": pl.Boolean, "s_start": pl.Int64, "s_end": pl.Int64, "hosts": pl.String})
+    time = TimeMap(Clock(), 0.0)
+    table = availability(found, lines, time, Layout({name: Node(count) for name, count in processors.items()}))
     for instant in np.arange(0.5, 110):
-        level = next((level for at, level in reversed(steps) if at <= instant), 0)
+        rows = table.filter(pl.col("begin") <= instant, pl.col("end") > instant)
         out = {node for one in (*absences, *windows) if one.begin <= instant < one.end for node in one.nodes}
-        assert level == sum({"n1": 1, "n2": 10, "n3": 100}[node] for node in out)
+        before = {node for one in windows if instant < one.begin for node in one.nodes} - out
+        for kind, nodes in ((OUT, out), (EMPTIED, before)):
+            assert rows.filter(kind=kind)["processors"].sum() == sum(processors[node] for node in nodes)
         assert found.out_of_service(np.array([instant]))[0] == len(out)
 
 

@@ -37,6 +37,7 @@ def test_a_plain_run_uses_none() -> None:
         ({"fillers": {}}, {}, "filler_faults"),
         ({"metrics": PLAIN | {"suspended_fraction": 0.1}}, {}, "suspensions_mean"),
         ({"metrics": PLAIN | {"wasted_fraction": 0.1}}, {}, "goodput"),
+        ({"metrics": PLAIN | {"absent_fraction": 0.1}}, {}, "maintenance_idle"),
         ({"validity": {"launch_cost": 0.02}}, {}, "launch_cost_error"),
         ({"validity": {"launch_cost": None}}, {}, "launch_cost"),
         ({"validity": {"clock_offset_max": 0.0}}, {}, "clock_offset_max"),
