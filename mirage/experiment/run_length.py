@@ -26,8 +26,8 @@ from mirage.records.run_clock import EVENT
 from mirage.text.words import about
 from slurm_mirage.replay.real_left import TIMERS, of_a_job
 
-EXAMINED_PROCESSOR = 2e-6
-"""Real seconds for each waiting job that a backfill cycle looks at and each processor of the machine."""
+EXAMINED_PROCESSOR, BUILTIN_PROCESSOR = 2e-6, 2.7e-7
+"""Real seconds for each waiting job that a backfill cycle, or one of sched/builtin, looks at and each processor of the machine."""
 STANDING, CONFIGURE, BUILD, NODE_STARTED = 7.0, 14.0, 27.0, 0.012
 """Real seconds of the command around the replay: on a cluster that is up to date; in addition with another configuration; where a
 cluster has to be built; and in addition for each node in the last two cases."""
@@ -103,7 +103,8 @@ def length_of(speed: Speed, queue: Queue, begin: float, jobs: int, nodes: int, p
     around += 0.0 if left is Work.NONE else NODE_STARTED * nodes
     virtual = queue.end - begin
     if speed == EVENT:
-        return Length(of_a_job(nodes) * jobs + TIMERS * virtual + EXAMINED_PROCESSOR * processors * queue.examined, around)
+        examined = (EXAMINED_PROCESSOR if queue.backfills else BUILTIN_PROCESSOR) * processors * queue.examined
+        return Length(of_a_job(nodes) * jobs + TIMERS * virtual + examined, around)
     return Length(virtual / float(speed), around, CONSTANT_RANGE) if isinstance(speed, Decimal) else None
 
 
