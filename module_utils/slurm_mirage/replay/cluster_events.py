@@ -8,6 +8,7 @@ they were carried out.
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import threading
 import time
@@ -39,6 +40,8 @@ COMMAND_LIMIT = 300.0
 FORGOTTEN_WITHIN = 10.0
 """Virtual seconds before the last answer of a controller that was killed. It saves its state within 5 s, and may have forgotten
 what it was told in this time."""
+OUTPUT = re.compile(r"event-\d+\.output", re.ASCII)
+"""Names of the files in the run's folder to which commands of the user's write."""
 LONGEST_WORDS = 400
 """Characters of a refusal in the journal."""
 _REPEATABLE = frozenset(
