@@ -28,7 +28,7 @@ from slurm_mirage.replay.real_left import TIMERS, of_a_job
 
 EXAMINED_PROCESSOR, BUILTIN_PROCESSOR = 2e-6, 2.7e-7
 """Real seconds for each waiting job that a backfill cycle, or one of sched/builtin, looks at and each processor of the machine."""
-STANDING, CONFIGURE, BUILD, NODE_STARTED = 7.0, 14.0, 27.0, 0.012
+STANDING, CONFIGURE, BUILD, NODE_STARTED = 7.0, 14.0, 27.0, 0.016
 """Real seconds of the command around the replay: on a cluster that is up to date; in addition with another configuration; where a
 cluster has to be built; and in addition for each node in the last two cases."""
 COMPUTED = 0.2
