@@ -24,7 +24,7 @@ KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
 # Keys of a configuration of OpenPBS, in which `rm` is openpbs: settings of sched_config, attributes of the server, queues.
 OPENPBS_KEYS = ("rm", "settings", "server", "partitions", "routing")
 # Slurm's defaults of these SchedulerParameters (bf_max_job_test is 500 since 23.02).
-BF_INTERVAL, BF_MAX_JOB_TEST = 30, 100
+BF_INTERVAL, BF_MAX_JOB_TEST, BUILTIN_JOBS = 30, 100, 50
 # Partitions of a configuration without any (roles/slurm_controller).
 PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
 
@@ -61,6 +61,17 @@ class Configuration:
     def backfill_depth(self) -> int:
         """Waiting jobs that a backfill cycle of Slurm looks at, at most."""
         return int(self._scheduler_parameter("bf_max_job_test", BF_MAX_JOB_TEST))
+
+    @property
+    def cycles(self) -> tuple[float | None, int]:
+        """Seconds between two cycles of Slurm's scheduler, None if it has none, and how many waiting jobs it looks at in one.
+
+        sched/builtin computes in its cycles when waiting jobs may start (builtin.c).
+        """
+        if self.rm == OPENPBS or self.backfills:
+            return self.backfill_interval, self.backfill_depth
+        jobs = self._scheduler_parameter("bf_max_job_test", BUILTIN_JOBS)
+        return float(self._scheduler_parameter("interval", BF_INTERVAL)), jobs
 
     def _scheduler_parameter(self, name: str, default: int) -> int:
         given = self.settings.get("SchedulerParameters") or {}

@@ -1,4 +1,4 @@
-"""A quick simulation of the queue of a run, for the estimate of its length: when it ends, and how many jobs its backfill cycles
+"""A quick simulation of the queue of a run, for the estimate of its length: when it ends, and how many jobs the scheduler's cycles
 examine.
 
 Its schedule is not meant for comparisons: jobs are spread over processors, not nodes, and a backfill scheduler starts each waiting
@@ -21,14 +21,16 @@ LOOKED_AT = 100
 class Queue:
     """The queue of a simulated workload. Times are virtual seconds.
 
-    end: when the last job has ended. examined: waiting jobs that all backfill cycles together look at. cycles: their number.
-    most_waiting: largest number of waiting jobs.
+    end: when the last job has ended. examined: waiting jobs that all cycles of the scheduler together look at. cycles: their
+    number. most_waiting: largest number of waiting jobs. backfills: whether these are backfill cycles, and not those of
+    sched/builtin, which only compute when waiting jobs may start.
     """
 
     end: float
     examined: float = 0.0
     cycles: float = 0.0
     most_waiting: int = 0
+    backfills: bool = True
 
 
 def expected_queue(
@@ -38,17 +40,20 @@ def expected_queue(
     processors: int,
     interval: float | None,
     depth: int,
+    *,
+    backfills: bool = True,
 ) -> Queue:
     """Simulate the queue of jobs in the order of their submission.
 
     dues, runtimes: virtual seconds. widths: processors of each job, at most `processors`, those of the machine. interval: seconds
-    from one backfill cycle to the next; None for a scheduler that starts jobs in their order only. depth: waiting jobs that a cycle
-    looks at, at most.
+    from one cycle to the next; None for a scheduler without cycles. depth: waiting jobs that a cycle looks at, at most. backfills:
+    whether a scheduler with cycles starts jobs in another order than their own.
     """
     waiting: deque[int] = deque()
     ends: list[tuple[float, int]] = []
     free, now, following = processors, min(dues, default=0.0), 0
     last_end, examined, cycles, most = now, 0.0, 0.0, 0
+    backfills = backfills and interval is not None
     order = sorted(range(len(dues)), key=dues.__getitem__)
     while following < len(order) or ends or waiting:
         next_due = dues[order[following]] if following < len(order) else float("inf")
@@ -63,12 +68,12 @@ def expected_queue(
             waiting.append(order[following])
             following += 1
         most = max(most, len(waiting))
-        for job in _fitting(waiting, widths, free, interval is not None):
+        for job in _fitting(waiting, widths, free, backfills):
             free -= widths[job]
             end = now + runtimes[job]
             last_end = max(last_end, end)
             heapq.heappush(ends, (end, widths[job]))
-    return Queue(last_end, examined, cycles, most)
+    return Queue(last_end, examined, cycles, most, backfills)
 
 
 def _fitting(waiting: deque[int], widths: Sequence[int], free: int, backfills: bool) -> list[int]:

@@ -227,7 +227,7 @@ class Prepared:
         config = configuration.of(self.knobs.scheduler)
         machine = self.knobs.nodes.machine.processors
         widths = [min(width, machine) for width in self.workload.jobs["processors"].to_list()]
-        return expected_queue(self.dues, self.executions(), widths, machine, config.backfill_interval, config.backfill_depth)
+        return expected_queue(self.dues, self.executions(), widths, machine, *config.cycles, backfills=config.backfills)
 
     def estimate(self) -> float:
         """Expected length of the run in virtual seconds."""

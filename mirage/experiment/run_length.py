@@ -26,11 +26,14 @@ from mirage.records.run_clock import EVENT
 from mirage.text.words import about
 from slurm_mirage.replay.real_left import TIMERS, of_a_job
 
-EXAMINED_PROCESSOR = 2e-6
-"""Real seconds for each waiting job that a backfill cycle looks at and each processor of the machine."""
-STANDING, CONFIGURE, BUILD, NODE_STARTED = 7.0, 14.0, 27.0, 0.012
+EXAMINED_PROCESSOR, BUILTIN_PROCESSOR = 2e-6, 2.7e-7
+"""Real seconds for each waiting job that a backfill cycle, or one of sched/builtin, looks at and each processor of the machine."""
+STANDING, CONFIGURE, BUILD, NODE_STARTED = 7.0, 14.0, 27.0, 0.016
 """Real seconds of the command around the replay: on a cluster that is up to date; in addition with another configuration; where a
 cluster has to be built; and in addition for each node in the last two cases."""
+NODE_REGISTERED = 0.008
+"""Real seconds for each node on the event clock: before a run it registers with slurmctld, which is started again
+(replay/phase.py), and after it its log is searched."""
 COMPUTED = 0.2
 """Real seconds for which this program computes to measure which share of a processor it gets."""
 RANGE = 2.0
@@ -103,7 +106,9 @@ def length_of(speed: Speed, queue: Queue, begin: float, jobs: int, nodes: int, p
     around += 0.0 if left is Work.NONE else NODE_STARTED * nodes
     virtual = queue.end - begin
     if speed == EVENT:
-        return Length(of_a_job(nodes) * jobs + TIMERS * virtual + EXAMINED_PROCESSOR * processors * queue.examined, around)
+        around += NODE_REGISTERED * nodes
+        examined = (EXAMINED_PROCESSOR if queue.backfills else BUILTIN_PROCESSOR) * processors * queue.examined
+        return Length(of_a_job(nodes) * jobs + TIMERS * virtual + examined, around)
     return Length(virtual / float(speed), around, CONSTANT_RANGE) if isinstance(speed, Decimal) else None
 
 

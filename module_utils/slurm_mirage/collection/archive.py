@@ -13,6 +13,7 @@ from typing import Any
 from ..base import user_folders
 from ..base.errors import WrongUse
 from ..instance.manager import manager_at
+from ..replay.cluster_events import OUTPUT
 from ..replay.journal import start_of
 from ..rm.registry import manager_of, tools
 from .incidents import incidents, span_of
@@ -32,7 +33,7 @@ def pack(parameters: Mapping[str, Any]) -> dict[str, Any]:
     instance, run, host, span = Path(parameters["instance"]), parameters["run"], parameters["host"], parameters["span"]
     if span is None:
         made, span = of_head(instance, run, parameters["bin"], host, parameters["accounting"])
-        files = [*parameters["files"], *files_of_manager(instance, run)]
+        files = [*parameters["files"], *files_of_manager(instance, run), *outputs_of_commands(instance, run)]
     else:
         made, files = of_other_host(instance, host, span), parameters["files"]
     return {"names": write(Path(parameters["dest"]), instance, files, made), "span": span}
@@ -124,6 +125,12 @@ def of_manager(instance: Path, run: str, bin_folder: str | None, has_accounting:
 def files_of_manager(instance: Path, run: str) -> list[str]:
     """Return the paths of the resource manager's records of a run, relative to the instance's directory. Raises WrongUse."""
     return [path.format(run=run) for path in tools(manager_of(instance)).files]
+
+
+def outputs_of_commands(instance: Path, run: str) -> list[str]:
+    """Return the paths of what commands wrote that were events of the run. Raises WrongUse."""
+    folder = f"runs/{run}"
+    return [f"{folder}/{name}" for name in user_folders.entries(instance, folder) if OUTPUT.fullmatch(name)]
 
 
 def _start(instance: Path, run: str) -> dict[str, Any]:

@@ -8,11 +8,13 @@ they were carried out.
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ..base import hostlist, processes
@@ -31,11 +33,15 @@ log = logging.getLogger("replay")
 
 PATIENCE = 60.0
 """Real seconds for the farm to take daemons away, or to start the controller again."""
+PAUSE = 0.01
+"""Real seconds between two looks at the farm's state, where time does not stand while this program works."""
 COMMAND_LIMIT = 300.0
 """Real seconds for a user's command."""
 FORGOTTEN_WITHIN = 10.0
 """Virtual seconds before the last answer of a controller that was killed. It saves its state within 5 s, and may have forgotten
 what it was told in this time."""
+OUTPUT = re.compile(r"event-\d+\.output", re.ASCII)
+"""Names of the files in the run's folder to which commands of the user's write."""
 LONGEST_WORDS = 400
 """Characters of a refusal in the journal."""
 _REPEATABLE = frozenset(
@@ -242,6 +248,8 @@ class EventPlayer:
                     continue
                 except (OSError, WrongUse) as error:
                     raise Failed(f"{self._instance}/{absent.FILE} cannot be written: {error}") from error
+            if not real_time.is_preloaded():
+                time.sleep(PAUSE)
             if real_time.now() > deadline:
                 raise Failed(f"the farm of {self._instance} did not take nodes away within {PATIENCE:g} s")
             self._all.waker.check()
@@ -309,6 +317,17 @@ class EventPlayer:
             real_time.pause(over, 0.05)
         return UNKNOWN, "the command has no exit code"
 
+    def _undo(self, attempt: Callable[[], None]) -> None:
+        """Undo a change, unless that is refused: a reservation may have ended, and a node may have been returned."""
+
+        def undo() -> None:
+            try:
+                attempt()
+            except (Refused, Unclear) as error:
+                log.info("nothing to undo: %s", error)
+
+        self._all.retry_until_answered(undo)
+
     def _began_virtual(self) -> float:
         """The virtual second since the epoch at which the schedule begins, with the interruptions so far."""
         start = self._all.history.start
@@ -316,9 +335,26 @@ class EventPlayer:
         return float(start["virtual"]) + self._all.clock.real_to_virtual(self._all.history.shift)
 
     def finish(self) -> None:
-        """All jobs have ended: return the daemons that are away, and the configuration. Raises Failed and Stopped."""
+        """All jobs have ended: return daemons and nodes, and remove reservations, that events have left.
+
+        Raises Failed and Stopped.
+        """
         if self._planned and absent.read(self._instance):
             self.take_away(Away())
+        out, reserved = set[str](), set[str]()
+        for event in self._done():
+            if event.action in (events.DOWN, events.DRAIN):
+                out.update(hostlist.expand(event.target))
+            elif event.action == events.RESUME:
+                out.difference_update(hostlist.expand(event.target))
+            elif event.action == events.RESERVE:
+                reserved.add(event.target)
+            elif event.action == events.RELEASE:
+                reserved.discard(event.target)
+        if out:
+            self._undo(lambda: self._all.manager.set_nodes(hostlist.compress(out), events.RESUME, ""))
+        for name in sorted(reserved):
+            self._undo(partial(self._all.manager.release_reservation, name))
         if any(event.action == events.CONFIGURE for event in self._done()):
             try:
                 self._all.manager.restore_configuration()

@@ -19,9 +19,12 @@ JOBS = st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1e4), st.integers(1, 8
 
 def test_a_queue_in_order_and_with_backfilling() -> None:
     jobs = ([0.0, 1.0, 2.0], [100.0, 50.0, 10.0], [3, 4, 1])
-    assert expected_queue(*jobs, 4, None, 100) == Queue(end=160.0, most_waiting=2)
+    assert expected_queue(*jobs, 4, None, 100) == Queue(end=160.0, most_waiting=2, backfills=False)
     backfilled = expected_queue(*jobs, 4, 10.0, 100)
     assert backfilled.end == 150.0
+    # sched/builtin only computes when waiting jobs may start: the second waits from 1 s to 100 s, the third until 150 s.
+    in_order = expected_queue(*jobs, 4, 10.0, 100, backfills=False)
+    assert in_order.end == 160.0 and in_order.examined == pytest.approx((99 + 148) / 10) and not in_order.backfills
     # The second job waits from 1 s to 100 s, and the third starts when it is due.
     assert backfilled.cycles == pytest.approx(9.9) and backfilled.examined == pytest.approx(9.9)
 

@@ -14,6 +14,7 @@ from modules import Caller
 
 from mirage.records.archives import unpack
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.collection import archive
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 
@@ -134,7 +135,6 @@ def test_a_record_whose_copy_would_need_space_that_it_does_not_is_refused(call: 
 
 
 def test_the_size_of_all_records_is_bounded(instance: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from slurm_mirage.collection import archive
 
     (instance / "runs/first").mkdir()
     for name in ("a", "b", "c"):
@@ -176,3 +176,12 @@ def test_settings_of_the_resource_manager_are_added_as_the_filter_would_write_th
     assert not call("run_folder", **params(instance, settings=to_nice_json(given), rm=manager))["changed"]
     result = call("run_folder", **params(instance, settings="{}", rm="torque"))
     assert result["msg"] == "wrong use: RM=torque: one of openpbs, slurm"
+
+
+def test_outputs_of_commands_among_the_events_are_records(instance: Path) -> None:
+    folder = instance / "runs/first"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("event-3.output", "event-12.output", "event-3.exit", "event-x.output", "samples.csv"):
+        (folder / name).touch()
+    assert archive.outputs_of_commands(instance, "first") == ["runs/first/event-12.output", "runs/first/event-3.output"]
+    assert archive.outputs_of_commands(instance, "other") == []

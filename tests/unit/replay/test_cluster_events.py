@@ -59,6 +59,9 @@ def test_each_event_is_carried_out_once_and_counted(run: Run) -> None:
         ("nodes", "n1", "drain", "event 0: disk"),
         ("reserve", "week", "StartTime=10 Duration=60 Nodes=ALL"),
         ("change", "partition", "all", "MaxTime=10"),
+        # At the end of the run.
+        ("nodes", "n1", "resume", ""),
+        ("release", "week"),
     ]
     run.check_each_was_played_once()
 
@@ -70,7 +73,7 @@ def test_a_replay_that_was_killed_after_an_event_knows_that_it_was_carried_out(r
         run.play()
     assert outcomes(run) == []
     assert run.play()["events"]["done"] == 1
-    assert [change[0] for change in run.manager.changes] == ["reserve"]
+    assert [change[0] for change in run.manager.changes] == ["reserve", "release"], "released at the end of the run"
 
 
 def test_jobs_are_held_released_requeued_and_cancelled(run: Run) -> None:
@@ -119,7 +122,7 @@ def test_after_a_restart_of_the_controller_what_it_may_have_forgotten_is_changed
     plan(run, 6, event(0, 0.01, "drain", "n1"), event(1, 0.02, "run", "", "echo once >> log"))
     run.manager.after[5] = lambda: run.manager.restart(forget=1)
     assert run.play()["restarts"]
-    assert [change[0] for change in run.manager.changes] == ["nodes", "nodes"], "a drain is the same twice"
+    assert [change[2] for change in run.manager.changes] == ["drain", "drain", "resume"], "a drain is the same twice"
     assert (run.folder / "log").read_text() == "once\n"
     run.check_each_was_played_once()
 
