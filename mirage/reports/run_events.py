@@ -155,4 +155,4 @@ def _table(run: Run, member: Mapping[str, Any]) -> Table:
         for one in member["events"]
     ]
     headings = ("after", "action", "target", "from", "outcome", "jobs ended", "processor hours lost")
-    return Table("Events, and what they caused", headings, rows, prose=(4,))
+    return Table("Events, and what they caused", headings, rows, prose=(1, 2, 3, 4))

@@ -117,6 +117,32 @@ def test_the_page_of_a_run(results: Path) -> None:
     assert make_report("r")[1] == text
 
 
+def test_the_page_of_a_run_with_events(results: Path) -> None:
+    metrics = a_run(results / "r")
+    hour = {"begin": 3600.0, "end": 7200.0}
+    happened = {"number": 0, "instant": 3600.0, "played": 3600.0, "source": "a.csv:1", "outcome": "done", "words": ""}
+    caused = {"jobs": 2, "executions": 2, "processor_hours": 15.34}
+    metrics["events"] = {
+        "counts": {"done": 1, "refused": 1},
+        "lost": {"failure of a node": {"executions": 2, "processor_hours": 15.34}},
+        "halted_by_events": 0.0,
+        "absences": [{"number": 0, "action": "fail", "nodes": "n[1-2,4]", **hour}],
+        "reservations": [],
+        "events": [
+            {**happened, **caused, "action": "fail", "target": "n[1-2,4]"},
+            {**happened, **caused, "number": 1, "action": "resume", "target": "n3", "outcome": "refused", "words": EVIL},
+        ],
+    }
+    metrics["metrics"] |= {"absent_fraction": 0.125, "utilisation_available": 0.5}
+    (results / "r/metrics.json").write_text(json.dumps(metrics))
+    _, text = make_report("r")
+    check_self_contained(text)
+    assert text.count('<g class="event"><title>fail n[1-2,4]') == 2, "n1 and n2 are one rectangle, n4 is another one"
+    texts = " ".join(" ".join(Outline.of(text).texts).split())
+    assert "2 events: 1 done, 1 refused. 12.5 % of the machine's processor time was out of service" in texts
+    assert "utilisation of what was in service" in texts
+
+
 def test_the_stretch_of_classes_is_shown_with_what_of_it_is_judged(results: Path) -> None:
     a_run(results / "r")
     _, text = make_report("r")

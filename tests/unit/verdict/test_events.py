@@ -237,9 +237,10 @@ def test_availability_agrees_with_a_count_at_each_instant(spans: list[tuple[set[
     lines = pl.DataFrame(schema={"s_ran": pl.Boolean, "s_start": pl.Int64, "s_end": pl.Int64, "hosts": pl.String})
     time = TimeMap(Clock(), 0.0)
     table = availability(found, lines, time, Layout({name: Node(count) for name, count in processors.items()}))
+    spans_of: list[Absence | Reservation] = [*absences, *windows]
     for instant in np.arange(0.5, 110):
         rows = table.filter(pl.col("begin") <= instant, pl.col("end") > instant)
-        out = {node for one in (*absences, *windows) if one.begin <= instant < one.end for node in one.nodes}
+        out = {node for one in spans_of if one.begin <= instant < one.end for node in one.nodes}
         before = {node for one in windows if instant < one.begin for node in one.nodes} - out
         for kind, nodes in ((OUT, out), (EMPTIED, before)):
             assert rows.filter(kind=kind)["processors"].sum() == sum(processors[node] for node in nodes)
