@@ -210,8 +210,10 @@ def _event(path: Path, row: Mapping[str, str | None], journal: Journal, time: Ti
         outcome, words = NOT_REACHED, ""
         if (done := journal.events_done.get(number)) is not None:
             outcome, words = done["outcome"], done["words"]
-            real = float(journal.events_began.get(number, done)["real"]), float(done["real"])
-            began, played = map(trace, real)
+            first = journal.events_began.get(number, done)
+            began, played = trace(float(first["real"])), trace(float(done["real"]))
+            # On an event clock `real` of the journal is the cluster's time.
+            real = float(first.get("outside", first["real"])), float(done.get("outside", done["real"]))
         due = time.origin + float(instant)
         event = RunEvent(number, due, action, target, argument, source, outcome, began, played, real, words)
         if not all(event.of_nodes[1]) or action not in actions.ACTIONS:

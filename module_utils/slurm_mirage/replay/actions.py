@@ -154,7 +154,12 @@ class Happen:
 
     cluster_event: ClusterEvent
     event: ClassVar[str] = "event_done"
-    members: ClassVar[dict[str, Shape]] = {"index": COUNT, "outcome": Text(words=(DONE, REFUSED, UNKNOWN)), "words": TEXT}
+    members: ClassVar[dict[str, Shape]] = {
+        "index": COUNT,
+        "outcome": Text(words=(DONE, REFUSED, UNKNOWN)),
+        "words": TEXT,
+        "outside": Maybe(INSTANT),
+    }
     is_of_submission: ClassVar[bool] = False
 
     @property

@@ -116,12 +116,12 @@ class EventPlayer:
         began = self._all.history.events_began.get(event.number)
         if began is None:
             seen = self._seen(event)
-            self._all.journal.append("event_began", index=event.number, real=time.time(), seen=seen)
+            self._all.journal.append("event_began", index=event.number, real=time.time(), seen=seen, **_outside())
         else:
             seen = began["seen"]
         outcome, words = self._outcome(event, ended, None if began is None else seen)
         log.info("event %d: %s %s %s: %s %s", event.number, event.action, event.target, event.argument, outcome, words)
-        done: Event = {"event": Happen.event, "index": event.number, "outcome": outcome, "words": words}
+        done: Event = {"event": Happen.event, "index": event.number, "outcome": outcome, "words": words, **_outside()}
         if event.action == events.CANCEL and outcome == DONE:
             return [done, {"event": Cancel.event, "index": self._numbers[int(event.target)]}]
         return [done]
@@ -360,3 +360,8 @@ class EventPlayer:
                 self._all.manager.restore_configuration()
             except ResourceManagerError as error:
                 log.error("the configuration is not the cluster's own one: %s", error)
+
+
+def _outside() -> dict[str, float]:
+    """What an event of the journal has in addition on an event clock: the real instant, by which the farm notes ends of daemons."""
+    return {"outside": real_time.now()} if real_time.is_preloaded() else {}

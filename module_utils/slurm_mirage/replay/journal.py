@@ -35,7 +35,7 @@ _MEMBERS: dict[str, dict[str, Shape]] = {
         "clock": Maybe(Named(Number())),
     },
     **{kind.event: kind.members for kind in KINDS},
-    "event_began": {"index": COUNT, "seen": Maybe(COUNT)},
+    "event_began": {"index": COUNT, "seen": Maybe(COUNT), "outside": Maybe(INSTANT)},
     RESUBMITTED: Submit.members,
     ENDED: {"index": COUNT},
     "resumed": {"gap": LENGTH},

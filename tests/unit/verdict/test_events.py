@@ -171,6 +171,18 @@ def test_messages_and_ends_of_the_controller_count_beyond_what_events_explain(tm
     assert "slurmctld ended 1 time" in ended
 
 
+def test_on_an_event_clock_the_end_of_the_controller_is_matched_in_real_time(tmp_path: Path) -> None:
+    """The journal has the cluster's time there, and the farm has real time."""
+    run = MadeFolder(tmp_path)
+    run.played(run.job(0.0), 1.0)
+    made(run, (200, "kill-controller", "", ""))
+    for line in run.events[-2:]:
+        line["outside"] = 1.5e9
+    ended = {"slurmctld": [("", {"real": 1.5e9 + 1}), ("", {"real": REAL_ZERO + 201})]}
+    left = events.remaining_ends(ended, run.collect(), "slurmctld")
+    assert [one[1]["real"] for one in left["slurmctld"]] == [REAL_ZERO + 201]
+
+
 def test_events_that_were_not_carried_out_make_a_run_inconclusive(tmp_path: Path) -> None:
     run = MadeFolder(tmp_path)
     run.played(run.job(0.0), 1.0)
