@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from mirage.cluster_events.planned import PlannedEvent, as_argument, number_word, ordered
+from mirage.cluster_events.planned import PlannedEvent, as_argument, number_word, ordered, words_of
 from mirage.cluster_events.user_file import Line
 from mirage.text import durations
 from mirage.text.words import duration
@@ -23,15 +24,34 @@ _SPELLINGS = {
 }  # fmt: skip
 """Words of a reservation, as a user may write them and as `scontrol create reservation` has them."""
 _SIZES = ("Nodes", "NodeCnt", "CoreCnt", "Licenses", "TRES")
+_FLAGS = {
+    "MAINT": ("MAINTENANCE", 3), "OVERLAP": ("OVERLAP", 1), "FLEX": ("FLEX", 1), "IGNORE_JOBS": ("IGNORE_JOBS", 1),
+    "STATIC_ALLOC": ("STATIC_ALLOC", 1), "ANY_NODES": ("ANY_NODES", 1), "LICENSE_ONLY": ("LICENSE_ONLY", 1),
+    "PART_NODES": ("PART_NODES", 2), "MAGNETIC": ("MAGNETIC", 3), "PURGE_COMP": ("PURGE_COMP", 2),
+    "FIRST_CORES": ("FIRST_CORES", 1), "REPLACE": ("REPLACE", 1), "REPLACE_DOWN": ("REPLACE_DOWN", 8),
+    "NO_HOLD_JOBS_AFTER_END": ("NO_HOLD_JOBS_AFTER_END", 1),
+}  # fmt: skip
+"""Flags of a reservation: the whole word, and how many of its characters Slurm needs (`parse_resv_flags`); the first that fits is
+taken."""
+_REPEATING = ("HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY", "TIME_FLOAT")
+"""Flags of reservations that repeat or move by themselves: their instants would not be those of the event."""
 _CHANGED = ("partition", "node", "job", "account", "user", "qos")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", re.ASCII)
 OF_ONE_HOST = (actions.FAIL, actions.SILENCE)
 """Actions that end or stop daemons, which the replay can do on its own host only."""
-OWN = (actions.RETURN, actions.ANSWER)
-"""Actions that others imply; users do not write them."""
-NOT_YET = (actions.CONFIGURE, actions.FAILOVER, actions.TAKE_BACK)
-"""Actions that this release does not have."""
-USABLE = tuple(action for action in actions.ACTIONS if action not in (*OWN, *NOT_YET))
+BACK = {actions.FAIL: actions.RETURN, actions.SILENCE: actions.ANSWER}
+"""The actions that end those of OF_ONE_HOST: a duration stands for them, or they are lines, as in the events.csv of a run."""
+ABSENT = {action: action for action in BACK} | {back: action for action, back in BACK.items()}
+OF_CONTROLLERS = (actions.FAILOVER, actions.TAKE_BACK)
+"""Actions of a cluster with a second controller."""
+USABLE = tuple(action for action in actions.ACTIONS if action != actions.CONFIGURE)
+"""All but what this release does not have."""
+_WITHOUT_TARGET = (actions.KILL_CONTROLLER, *OF_CONTROLLERS, actions.RUN)
+_WITHOUT_ARGUMENT = (
+    actions.RESUME, *BACK.values(), actions.RELEASE, actions.KILL_CONTROLLER, actions.TAKE_BACK, *actions.JOB_ACTIONS,
+)  # fmt: skip
+_STATES = {"DOWN": True, "DRAIN": True, "RESUME": False, "UNDRAIN": False, "IDLE": False}
+"""Values of State of `set node`: whether the node is out of service then."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +69,29 @@ class World:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """The name that a node of the user's own slurm.conf has here, where it is another one."""
     has_accounting: bool = True
+    controllers: int = 1
     node_set: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "node_set", frozenset(self.nodes))
+
+    def expand(self, text: str) -> list[str]:
+        """The nodes in a host list, or all of them for ALL, each once. Raises ValueError with a reason."""
+        if text.lower() == ALL:
+            return list(self.nodes)
+        names = list(dict.fromkeys(self._name(name) for name in hostlist.expand(text)))
+        if not names:
+            raise ValueError("no node is given; it may be a host list such as n[1-4], or ALL")
+        unknown = [name for name in names if name not in self.node_set]
+        if unknown:
+            raise ValueError(f"there is no node {unknown[0]}; the nodes are {_short(hostlist.compress(self.nodes))}")
+        return names
+
+    def _name(self, name: str) -> str:
+        """The name that a node has here: numbers are written without leading zeros."""
+        renamed = self.renamed.get(name, name)
+        plain = re.sub(r"(?<!\d)0+(?=\d+\Z)", "", renamed)
+        return plain if renamed not in self.node_set and plain in self.node_set else renamed
 
 
 @dataclass
@@ -75,24 +114,35 @@ def expanded(lines: Iterable[Line], world: World) -> list[PlannedEvent]:
 class _Checks:
     def __init__(self, world: World) -> None:
         self._world = world
-        self._out: dict[str, tuple[str, float]] = {}
-        """Nodes that are out of service: the action, and the instant at which they return by themselves."""
+        self._drained: set[str] = set()
+        """Nodes that are down or drained until resume."""
+        self._absent: dict[str, tuple[Line, float]] = {}
+        """Nodes that fail or do not respond: the line, and the instant at which they return; infinite if a later line says so."""
+        self._second_until = 0.0
+        """The instant until which the second controller is in charge."""
         self._reservations: dict[str, _Reservation] = {}
 
     def all(self, lines: Sequence[Line]) -> list[PlannedEvent]:
         """The events of lines in the order of their instants."""
         events: list[PlannedEvent] = []
         for line in lines:
+            if line.action == actions.CONFIGURE:
+                raise line.wrong("configure: a run keeps its configuration; set changes partitions, nodes and limits")
             if line.action not in USABLE:
                 near = difflib.get_close_matches(line.action, USABLE, 1)
                 hint = f"did you mean {near[0]}? " if near else ""
                 raise line.wrong(f"action {line.action!r}: {hint}it may be one of {', '.join(USABLE)}")
-            if line.instant > self._world.last:
+            if line.instant > self._world.last and line.action not in BACK.values():
                 raise line.wrong(
                     f"instant {number_word(line.instant)}: is after the end of the run: all its jobs, one after the other, would "
                     f"have ended after {duration(self._world.last)}"
                 )
+            if line.target and line.action in _WITHOUT_TARGET:
+                raise line.wrong(f"{line.action} has no target: leave the third field empty")
+            if line.argument and line.action in _WITHOUT_ARGUMENT:
+                raise line.wrong(f"{line.action} has no argument: leave the fourth field empty")
             events += self._of(line)
+        self._check_ends()
         return ordered(events)
 
     def _of(self, line: Line) -> list[PlannedEvent]:
@@ -106,58 +156,63 @@ class _Checks:
             return [self._release(line)]
         if line.action == actions.SET:
             return [self._setting(line)]
+        if line.action in OF_CONTROLLERS:
+            return self._failover(line)
         if line.action == actions.RUN and not line.argument:
             raise line.wrong("run needs a command as its argument")
-        if line.action == actions.RUN and line.target:
-            raise line.wrong("run has no target: leave the third field empty, the command is the fourth")
         return [_event(line, "", line.argument)]
 
     # ---- nodes ----
 
     def _nodes(self, line: Line, text: str, what: str = "target") -> list[str]:
-        if text.lower() == ALL:
-            return list(self._world.nodes)
         try:
-            names = [self._name(name) for name in hostlist.expand(text)]
+            return self._world.expand(text)
         except ValueError as error:
             raise line.wrong(f"{what}: {error}") from None
-        if not names:
-            raise line.wrong(f"{what}: no node is given; it may be a host list such as n[1-4], or ALL")
-        unknown = [name for name in names if name not in self._world.node_set]
-        if unknown:
-            raise line.wrong(f"{what}: there is no node {unknown[0]}; the nodes are {_short(hostlist.compress(self._world.nodes))}")
-        return names
-
-    def _name(self, name: str) -> str:
-        """The name that a node has here: numbers are written without leading zeros."""
-        renamed = self._world.renamed.get(name, name)
-        plain = re.sub(r"(?<!\d)0+(?=\d+\Z)", "", renamed)
-        return plain if renamed not in self._world.node_set and plain in self._world.node_set else renamed
 
     def _of_nodes(self, line: Line) -> list[PlannedEvent]:
         names = self._nodes(line, line.target)
-        if line.action in OF_ONE_HOST and self._world.hosts > 1:
-            raise line.wrong(f"{line.action} needs a cluster on one host, and this inventory has {self._world.hosts}")
-        for name in names:
-            action, until = self._out.get(name, ("", 0.0))
-            is_out = bool(action) and line.instant < until
-            if line.action == actions.RESUME and not (is_out and action in (actions.DOWN, actions.DRAIN)):
-                raise line.wrong(f"{name} is not out of service by down or drain at {number_word(line.instant)}")
-            if line.action in OF_ONE_HOST and is_out and action in OF_ONE_HOST:
-                raise line.wrong(f"{name} is already out of service by {action} at {number_word(line.instant)}")
         target = hostlist.compress(names)
-        if line.action in OF_ONE_HOST:
-            length = self._length(line, line.argument)
-            until = line.instant + length
-            self._out |= dict.fromkeys(names, (line.action, until))
-            back = actions.RETURN if line.action == actions.FAIL else actions.ANSWER
-            return [_event(line, target), PlannedEvent(until, back, target, "", line.place)]
+        if line.action in ABSENT:
+            return self._absence(line, names, target)
         if line.action == actions.RESUME:
-            for name in names:
-                del self._out[name]
+            if still := [name for name in names if name not in self._drained]:
+                raise line.wrong(f"{still[0]} is not out of service by down or drain at {number_word(line.instant)}")
+            self._drained.difference_update(names)
             return [_event(line, target)]
-        self._out |= dict.fromkeys(names, (line.action, float("inf")))
+        self._drained.update(names)
         return [_event(line, target, " ".join(line.argument.split()))]
+
+    def _absence(self, line: Line, names: Sequence[str], target: str) -> list[PlannedEvent]:
+        """The events of fail and not-responding, and of the actions that end them."""
+        if self._world.hosts > 1:
+            raise line.wrong(f"{line.action} needs a cluster on one host, and this inventory has {self._world.hosts}")
+        action = ABSENT[line.action]
+        if line.action != action:
+            for name in names:
+                begun, until = self._absent.get(name, (None, 0.0))
+                if begun is None or begun.action != action or until != math.inf:
+                    raise line.wrong(f"{name} is not out of service by a line with {action} that has no duration")
+                del self._absent[name]
+            return [_event(line, target)]
+        for name in names:
+            begun, until = self._absent.get(name, (None, 0.0))
+            if begun is not None and line.instant < until:
+                raise line.wrong(f"{name} is already out of service by {begun.action} at {number_word(line.instant)}")
+        until = line.instant + self._length(line, line.argument) if line.argument else math.inf
+        self._absent |= dict.fromkeys(names, (line, until))
+        if not line.argument:
+            return [_event(line, target)]
+        return [_event(line, target), PlannedEvent(until, BACK[action], target, "", line.source)]
+
+    def _check_ends(self) -> None:
+        """Each absence has an end."""
+        for name, (line, until) in self._absent.items():
+            if until == math.inf:
+                raise line.wrong(
+                    f"{line.action} needs as its argument for how long ({durations.FORM}), or for {name} a later line with "
+                    f"{BACK[line.action]}"
+                )
 
     def _length(self, line: Line, text: str) -> float:
         try:
@@ -169,6 +224,23 @@ class _Checks:
                 f"{line.action} needs as its argument for how long, and {text!r} is none; it may be {durations.FORM}, above 0"
             )
         return length
+
+    # ---- controllers ----
+
+    def _failover(self, line: Line) -> list[PlannedEvent]:
+        if self._world.controllers < 2:
+            raise line.wrong(f"{line.action} needs a second slurmctld, and this cluster has one; kill-controller ends it")
+        is_second = line.instant < self._second_until
+        if line.action == actions.FAILOVER:
+            if is_second:
+                raise line.wrong("the second slurmctld is in charge then already")
+            self._second_until = line.instant + self._length(line, line.argument) if line.argument else math.inf
+            back = [PlannedEvent(self._second_until, actions.TAKE_BACK, "", "", line.source)] if line.argument else []
+            return [_event(line, ""), *back]
+        if not is_second or self._second_until != math.inf:
+            raise line.wrong("take-back has to be after a failover without a duration")
+        self._second_until = 0.0
+        return [_event(line, "")]
 
     # ---- jobs ----
 
@@ -193,14 +265,16 @@ class _Checks:
         if seconds < 60:
             raise line.wrong("a reservation lasts at least a minute, which is Slurm's own unit")
         nodes = self._nodes(line, words["Nodes"], "nodes") if "Nodes" in words else None
-        if not any(size in words for size in _SIZES):
-            raise line.wrong("a reservation needs its nodes: nodes=LIST, nodes=ALL or count=NUMBER")
+        self._check_size(line, words)
         if nodes is not None:
             words["Nodes"] = "ALL" if len(set(nodes)) == len(self._world.nodes) else hostlist.compress(nodes)
         if (name := words.get("PartitionName")) is not None and name not in self._world.partitions:
             raise line.wrong(f"there is no partition {name}; it may be one of {', '.join(sorted(self._world.partitions))}")
-        flags = {flag.strip().upper() for flag in words.get("Flags", "").split(",")}
-        this = _Reservation(line, begin, begin + seconds, None if nodes is None else set(nodes), bool({"MAINT", "OVERLAP"} & flags))
+        flags = self._flags(line, words)
+        if flags:
+            words["Flags"] = ",".join(flags)
+        may_overlap = bool({"MAINT", "OVERLAP"} & flags.keys())
+        this = _Reservation(line, begin, begin + seconds, None if nodes is None else set(nodes), may_overlap)
         self._check_others(line, this)
         self._reservations[line.target] = this
         if not {"Users", "Accounts"} & words.keys():
@@ -215,8 +289,40 @@ class _Checks:
             if not sign or not value or spelled is None:
                 usual = "start, duration, end, nodes, count, users, accounts, flags, partition"
                 raise line.wrong(f"{word!r} is not a word of a reservation; it may have NAME=VALUE with {usual}")
+            if spelled in words:
+                raise line.wrong(f"{word!r}: {spelled} is given twice")
             words[spelled] = value
         return words
+
+    def _check_size(self, line: Line, words: Mapping[str, str]) -> None:
+        if not any(size in words for size in _SIZES):
+            raise line.wrong("a reservation needs its nodes: nodes=LIST, nodes=ALL or count=NUMBER")
+        if (count := words.get("NodeCnt")) is not None:
+            most = len(self._world.nodes)
+            if "Nodes" in words:
+                raise line.wrong("a reservation has nodes=LIST or count=NUMBER, not both")
+            if not re.fullmatch(r"\d{1,6}", count, re.ASCII) or not 1 <= int(count) <= most:
+                raise line.wrong(f"count={count}: it may be a whole number from 1 to {most}")
+
+    def _flags(self, line: Line, words: Mapping[str, str]) -> dict[str, None]:
+        """The flags of a reservation in whole words, each once."""
+        flags: dict[str, None] = {}
+        for text in words.get("Flags", "").upper().split(","):
+            flag, sign, value = text.partition("=")
+            if not flag and not sign:
+                continue
+            repeating = [name for name in _REPEATING if flag and name.startswith(flag)]
+            found = [name for name, (word, least) in _FLAGS.items() if len(flag) >= least and word.startswith(flag)]
+            if repeating and not found:
+                raise line.wrong(f"flag {text}: a reservation of a run has one begin; give a line for each, or MAINTENANCE")
+            if not found or (sign and found[0] != "PURGE_COMP"):
+                raise line.wrong(f"flag {text!r}: it may be some of {', '.join(_FLAGS)}, separated by commas")
+            flags[f"{found[0]}{sign}{value}"] = None
+        if {"REPLACE", "REPLACE_DOWN"} & flags.keys() and "Nodes" in words:
+            raise line.wrong("Slurm takes the flags REPLACE and REPLACE_DOWN with count=NUMBER only, not with nodes")
+        if "PART_NODES" in flags and not ("PartitionName" in words and words.get("Nodes") == "ALL"):
+            raise line.wrong("Slurm takes the flag PART_NODES with partition=NAME and nodes=ALL only")
+        return flags
 
     def _instant(self, line: Line, text: str, what: str) -> float:
         try:
@@ -258,14 +364,27 @@ class _Checks:
         if kind in ("account", "user", "qos") and not self._world.has_accounting:
             raise line.wrong(f"set {kind} needs a cluster with accounting; give ACCOUNTING=yes")
         if kind == "node":
-            name = hostlist.compress(self._nodes(line, name))
+            names = self._nodes(line, name)
+            name = hostlist.compress(names)
+            self._set_state(line, names)
         if kind == "job":
             name = str(self._job(line, name))
         return _event(line, f"{kind} {name}", " ".join(line.argument.split()))
 
+    def _set_state(self, line: Line, names: Sequence[str]) -> None:
+        """Note nodes that `set node` takes out of service, or returns."""
+        words = {name.lower(): value for name, value in words_of(line.argument).items()}
+        is_out = _STATES.get(words.get("state", "").upper())
+        if is_out and not words.get("reason"):
+            raise line.wrong(f"Slurm wants a reason: give 'State={words['state']} Reason=WORD'")
+        if is_out:
+            self._drained.update(names)
+        elif is_out is False:
+            self._drained.difference_update(names)
+
 
 def _event(line: Line, target: str, argument: str = "") -> PlannedEvent:
-    return PlannedEvent(line.instant, line.action, target, argument, line.place)
+    return PlannedEvent(line.instant, line.action, target, argument, line.source)
 
 
 def _short(text: str) -> str:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from mirage.cluster_events.planned import PlannedEvent, as_argument, number_word
+from mirage.cluster_events.checks import BACK, World
+from mirage.cluster_events.planned import FAILURES, MAINTENANCE, PlannedEvent, as_argument, number_word
 from mirage.text import durations
 from slurm_mirage.base import hostlist
 from slurm_mirage.jobs import cluster_events as actions
@@ -24,7 +25,6 @@ from slurm_mirage.jobs import cluster_events as actions
 if TYPE_CHECKING:
     import numpy as np
 
-FAILURES, MAINTENANCE = "FAILURES", "MAINTENANCE"
 FAILURES_FORM = (
     "mtbf=30d repair=4h shape=0.7: for each node, the mean time to a failure, the mean repair, and the shape (1 if left out)"
 )
@@ -32,6 +32,8 @@ MAINTENANCE_FORM = "weekly tue 08:00 6h all, daily 02:00 30min n[1-4], or once 3
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 ANNOUNCED = 7 * 86400.0
 """Seconds before its begin at which a window is reserved, unless said otherwise."""
+RESERVATION = "maintenance-"
+"""Begin of the names of the reservations of windows."""
 DIGITS = 3
 """Instants are in whole milliseconds."""
 _WEEK = 7 * 86400.0
@@ -68,20 +70,40 @@ class Failures:
             yield instant, end
             instant = end + scale * generator.weibull(self.shape)
 
-    def events(self, nodes: Sequence[str], until: float, seed: int, replica: int) -> list[PlannedEvent]:
-        """The failures of all nodes before `until`, in no order. Those of a node do not depend on which others there are."""
+    def events(
+        self, nodes: Sequence[str], until: float, seed: int, replica: int, others: Sequence[PlannedEvent] = ()
+    ) -> list[PlannedEvent]:
+        """The failures of all nodes before `until`, in no order. Those of a node do not depend on which others there are.
+
+        others: events of the user's; a failure is left out while one of them has the node fail or not respond
+        """
         import numpy as np  # calls without failures save the time
 
-        made = []
+        made, absent = [], absences(others)
         for number, node in enumerate(nodes):
             generator = np.random.default_rng([seed, replica, number, 4])
             for begin, end in self.of_node(generator, until):
                 instant, back = round(begin, DIGITS), round(max(end, begin + 0.001), DIGITS)
+                if any(instant <= until_other and since <= back for since, until_other in absent.get(node, ())):
+                    continue
                 made += [
                     PlannedEvent(instant, actions.FAIL, node, "", FAILURES),
                     PlannedEvent(back, actions.RETURN, node, "", FAILURES),
                 ]
         return made
+
+
+def absences(events: Iterable[PlannedEvent]) -> dict[str, list[tuple[float, float]]]:
+    """When nodes fail or do not respond by events in the order of their instants: begins and ends by node."""
+    begun: dict[str, float] = {}
+    found: dict[str, list[tuple[float, float]]] = {}
+    for event in events:
+        if event.action in BACK:
+            begun |= dict.fromkeys(hostlist.expand(event.target), event.instant)
+        elif event.action in BACK.values():
+            for node in hostlist.expand(event.target):
+                found.setdefault(node, []).append((begun.pop(node), event.instant))
+    return found
 
 
 @dataclass(frozen=True)
@@ -132,17 +154,14 @@ class Maintenance:
         begin = (self.first - since) % self.period
         return [begin + self.period * number for number in range(max(0, math.ceil((until - begin) / self.period)))]
 
-    def events(self, nodes: Sequence[str], until: float, calendar: datetime | None) -> list[PlannedEvent]:
+    def events(self, world: World, until: float, calendar: datetime | None) -> list[PlannedEvent]:
         """The reservations of all windows. Raises ValueError for a node that is not there."""
-        wanted = nodes if self.nodes == "ALL" else hostlist.expand(self.nodes)
-        if unknown := sorted(set(wanted) - set(nodes)):
-            raise ValueError(f"there is no node {unknown[0]}; the nodes are {hostlist.compress(nodes)[:100]}")
-        names = "ALL" if self.nodes == "ALL" else hostlist.compress(wanted)
+        names = "ALL" if self.nodes == "ALL" else hostlist.compress(world.expand(self.nodes))
         return [
             PlannedEvent(
                 max(0.0, begin - self.announced),
                 actions.RESERVE,
-                f"maintenance-{number}",
+                f"{RESERVATION}{number}",
                 as_argument(
                     {
                         "StartTime": number_word(begin),

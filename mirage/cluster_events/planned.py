@@ -11,6 +11,8 @@ from slurm_mirage.jobs.cluster_events import RESERVE, ClusterEvent
 
 COLUMNS = ("number", "instant", "action", "target", "argument", "source")
 """Of results/RUN/events.csv."""
+FAILURES, MAINTENANCE = GENERATED = ("FAILURES", "MAINTENANCE")
+"""Sources of events that were generated."""
 INSTANTS = ("StartTime", "Duration")
 """Words of a reservation that are trace seconds: StartTime counts from the start of the run."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mirage.cluster_events.planned import GENERATED
 from mirage.text import durations
 from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
@@ -15,6 +16,8 @@ PARAMETER = "events"
 LARGEST = 64 << 20
 """Bytes of a file."""
 HEADING = ("instant", "action", "target", "argument")
+SOURCE = "source"
+"""A further column of a run's events.csv."""
 FORM = "lines with instant,action,target,argument"
 
 
@@ -29,6 +32,13 @@ class Line:
     action: str
     target: str
     argument: str
+    generated_by: str = ""
+    """FAILURES or MAINTENANCE in the column `source` of a run's events.csv that is given again; else empty."""
+
+    @property
+    def source(self) -> str:
+        """`PlannedEvent.source` of its events."""
+        return self.generated_by or self.place
 
     def wrong(self, reason: str) -> WrongUse:
         """The error for this line."""
@@ -67,8 +77,10 @@ def _lines(name: str, text: str) -> Iterator[Line]:
             fields = _joined(fields, columns)
             if len(fields) > len(columns):
                 raise WrongUse(f"{place}: {len(fields)} fields; it may have {FORM}", parameter=PARAMETER)
-            values = {**dict.fromkeys(HEADING, ""), **dict(zip(columns, fields, strict=False))}
-            yield Line(place, _instant(place, values["instant"]), values["action"].lower(), values["target"], values["argument"])
+            values = {**dict.fromkeys((*HEADING, SOURCE), ""), **dict(zip(columns, fields, strict=False))}
+            instant, source = _instant(place, values["instant"]), values[SOURCE]
+            generated_by = source if source in GENERATED else ""
+            yield Line(place, instant, values["action"].lower(), values["target"], values["argument"], generated_by)
         is_first = False
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from mirage.cluster_events import checks, user_file
-from mirage.cluster_events.generated import Failures, Maintenance
+from mirage.cluster_events.generated import RESERVATION, Failures, Maintenance
 from mirage.cluster_events.planned import PlannedEvent, ordered
 from mirage.knobs.knobs import NONE, EventKnobs, Knobs
 from mirage.text.input_file import read_input
@@ -59,20 +59,27 @@ def of_run(
 ) -> Sequence[PlannedEvent]:
     """The events in the order of their instants, which are trace seconds after the start of the run.
 
-    last: the last instant of an event of the user's. until: the last one of a generated one. calendar: local date and time at the
-    start of the run; None if it is not known. The others are those of `checks.World`. Raises WrongUse.
+    last: the last instant of an event. until: that of a generated one, if it is earlier. calendar: local date and time at the start
+    of the run; None if it is not known. The others are those of `checks.World`. Raises WrongUse.
     """
-    events, nodes, wanted = [], node_names(knobs), knobs.events
-    if wanted.path:
-        world = checks.World(nodes, partitions, jobs, last, hosts, renamed, has_accounting)
-        events += checks.expanded(user_file.read(wanted.path), world)
+    wanted = knobs.events
+    world = checks.World(node_names(knobs), partitions, jobs, last, hosts, renamed, has_accounting)
+    given = checks.expanded(user_file.read(wanted.path), world) if wanted.path else []
+    events = list(given)
     if wanted.failures is not None:
         if hosts > 1:
             raise WrongUse(f"needs a cluster on one host, and this inventory has {hosts}", "failures", wanted.failures)
-        events += Failures.parse(wanted.failures).events(nodes, until, knobs.workload.seed, replica)
+        failures = Failures.parse(wanted.failures)
+        events += failures.events(world.nodes, min(until, last), knobs.workload.seed, replica, given)
     if wanted.maintenance is not None:
+        for event in given:
+            if event.action == actions.RESERVE and event.target.startswith(RESERVATION):
+                raise WrongUse(
+                    f"{event.source}: MAINTENANCE has reservations of the name {event.target}; it may be another name",
+                    user_file.PARAMETER,
+                )
         try:
-            events += Maintenance.parse(wanted.maintenance).events(nodes, until, calendar)
+            events += Maintenance.parse(wanted.maintenance).events(world, min(until, last), calendar)
         except ValueError as error:
             raise WrongUse(str(error), "maintenance", wanted.maintenance) from None
     return ordered(events)

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import col
 
-from mirage.cluster_events.planned import words_of
+from mirage.cluster_events.planned import GENERATED, words_of
 from mirage.records.cluster_events import NOT_REACHED, Reservation, RunEvent, by_node, virtual_instants
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
@@ -31,8 +31,6 @@ COMPLAINTS_EACH = 20
 """Messages of daemons that an event which takes nodes away, or ends the controller, explains."""
 SHOWN = 3
 """Number of events that a reason names."""
-GENERATED = ("FAILURES", "MAINTENANCE")
-"""Sources of events whose instants the user did not choose: that one was not reached is no reason."""
 DISTURBING = (actions.FAIL, actions.SILENCE, actions.DOWN)
 """Actions on nodes of which daemons complain."""
 RESTART = "restart"

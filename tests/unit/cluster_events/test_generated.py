@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import mean
 
@@ -12,11 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.cluster_events.generated import Failures, Maintenance
-from mirage.cluster_events.planned import words_of
+from mirage.cluster_events.checks import World
+from mirage.cluster_events.generated import Failures, Maintenance, absences
+from mirage.cluster_events.planned import PlannedEvent, words_of
 
 YEAR = 365.25 * 86400
 NODES = [f"n{number}" for number in range(1, 1001)]
+
+
+def world(*nodes: str) -> World:
+    return World(nodes, set(), set(), last=1e9)
 
 
 @pytest.mark.parametrize("shape", [0.7, 1.0, 2.0])
@@ -73,7 +79,7 @@ def test_weekly_windows_follow_the_calendar_of_the_log() -> None:
     start = datetime(2026, 11, 25, 9, 30)
     begins = maintenance.windows(15 * 86400, start)
     assert begins == [5 * 86400 + 22.5 * 3600, 12 * 86400 + 22.5 * 3600]
-    first, _ = maintenance.events(["n1", "n2"], 15 * 86400, start)
+    first, _ = maintenance.events(world("n1", "n2"), 15 * 86400, start)
     assert (first.instant, first.action, first.target) == (begins[0] - 86400, "reserve", "maintenance-1")
     words = {"StartTime": "513000", "Duration": "21600", "Nodes": "ALL", "Flags": "MAINT,IGNORE_JOBS", "Users": "root"}
     assert words_of(first.argument) == words
@@ -107,4 +113,28 @@ def test_wrong_maintenance(text: str) -> None:
 
 def test_a_window_of_unknown_nodes() -> None:
     with pytest.raises(ValueError, match="there is no node n9"):
-        Maintenance.parse("once 1d 1h n9").events(["n1"], 1e6, None)
+        Maintenance.parse("once 1d 1h n9").events(world("n1"), 1e6, None)
+
+
+def test_nodes_of_a_window_are_named_as_in_events() -> None:
+    named = Maintenance.parse("once 1d 1h head,n[01-02]").events(
+        replace(world("n1", "n2", "n3"), renamed={"head": "n3"}), 1e6, None
+    )
+    assert words_of(named[0].argument)["Nodes"] == "n[1-3]"
+
+
+def test_a_node_that_the_user_lets_fail_does_not_fail_meanwhile() -> None:
+    """The first of two returns would end both failures."""
+    failures = Failures(86400, 7200)
+    alone = failures.events(NODES[:3], 10 * 86400, seed=1, replica=1)
+    first, end = [event for event in alone if event.target == "n2"][:2]
+    user = [
+        PlannedEvent(first.instant - 60, "not-responding", "n[2-3]", "", "a.csv:1"),
+        PlannedEvent(first.instant + 0.5, "responding", "n[2-3]", "", "a.csv:1"),
+    ]
+    beside = failures.events(NODES[:3], 10 * 86400, 1, 1, user)
+    assert {first, end} <= set(alone) - set(beside)
+    for event in set(alone) - set(beside):
+        assert event.target in ("n2", "n3")
+    for node, spans in absences(sorted([*beside, *user], key=lambda event: event.instant)).items():
+        assert all(one[1] < other[0] for one, other in itertools.pairwise(sorted(spans))), node

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mirage.cluster_events import checks, planned, user_file
 from mirage.cluster_events.checks import World
 from mirage.cluster_events.planned import PlannedEvent
+from mirage.cluster_events.user_file import Line
 from mirage.text import durations
 from slurm_mirage.base.errors import WrongUse
 
@@ -69,6 +71,7 @@ def test_a_file(tmp_path: Path) -> None:
         ("11d,drain,n1,", "is after the end of the run"),
         ("1,fail,n1,", "fail needs as its argument for how long"),
         ("1,not-responding,n1,-3", "needs as its argument for how long"),
+        ("1,fail,n1,0s", "'0s' is none"),
         ("1,fail,n1,1h\n60,fail,n[1-2],1h", "events.csv:2: n1 is already out of service by fail at 60"),
         ("1,resume,n1,", "n1 is not out of service by down or drain at 1"),
         ("1,drain,n1,\n2,resume,n[1-2],", "n2 is not out of service"),
@@ -91,6 +94,28 @@ def test_a_file(tmp_path: Path) -> None:
         ("1,set,partition batch,", "set needs words NAME=VALUE"),
         ("1,run,,", "run needs a command"),
         ("1,run,n1,date", "run has no target"),
+        ("1,kill-controller,,10min", "kill-controller has no argument"),
+        ("1,hold,1,now", "hold has no argument"),
+        ("1,drain,n1,\n2,resume,n1,2h", "events.csv:2: resume has no argument"),
+        ("1,configure,fifo,", "configure: a run keeps its configuration"),
+        ("1,failover,,1h", "failover needs a second slurmctld, and this cluster has one"),
+        ("1,take-back,,", "take-back needs a second slurmctld"),
+        ("1,return,n1,", "n1 is not out of service by a line with fail that has no duration"),
+        ("1,fail,n1,1h\n60,return,n1,", "n1 is not out of service by a line with fail that has no duration"),
+        ("1,fail,n1,\n60,responding,n1,", "n1 is not out of service by a line with not-responding"),
+        ("1,fail,n1,\n60,return,n1,2h", "return has no argument"),
+        ("1,fail,n1,\n60,not-responding,n1,1h", "n1 is already out of service by fail at 60"),
+        ("1,fail,n[1-2],\n60,return,n1,", "events.csv:1: fail needs as its argument for how long"),
+        ("1,reserve,a,count=0 duration=1h", "count=0: it may be a whole number from 1 to 8"),
+        ("1,reserve,a,count=9 duration=1h", "count=9: it may be a whole number from 1 to 8"),
+        ("1,reserve,a,count=2 nodes=n1 duration=1h", "nodes=LIST or count=NUMBER, not both"),
+        ("1,reserve,a,nodes=n1 duration=1h users=a Users=b", "'Users=b': Users is given twice"),
+        ("1,reserve,a,nodes=n1 duration=1h flags=FOO", "flag 'FOO': it may be some of MAINT, OVERLAP"),
+        ("1,reserve,a,nodes=n1 duration=1h flags=maint,daily", "flag DAILY: a reservation of a run has one begin"),
+        ("1,reserve,a,nodes=n1 duration=1h flags=MAINT=3", "flag 'MAINT=3'"),
+        ("1,reserve,a,nodes=n1 duration=1h flags=REPLACE", "with count=NUMBER only"),
+        ("1,reserve,a,nodes=n1 duration=1h flags=PART_NODES", "partition=NAME and nodes=ALL only"),
+        ("1,set,node n1,State=DRAIN", "Slurm wants a reason: give 'State=DRAIN Reason=WORD'"),
         ("instant,target\n1,n1", "the heading needs instant and action"),
     ],
 )
@@ -128,6 +153,61 @@ def test_reservations_that_may_overlap(tmp_path: Path) -> None:
     assert [event.target for event in events(tmp_path, text)] == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        ("maintenance", "MAINT"),
+        ("Mai,ign", "MAINT,IGNORE_JOBS"),
+        ("magnetic,purge_comp=0:30", "MAGNETIC,PURGE_COMP=0:30"),
+        ("flex,FLEX", "FLEX"),
+        ("no_hold", "NO_HOLD_JOBS_AFTER_END"),
+    ],
+)
+def test_flags_of_reservations_as_slurm_reads_them(tmp_path: Path, words: str, flags: str) -> None:
+    (event,) = events(tmp_path, f"1,reserve,a,nodes=n1 duration=1h flags={words}\n")
+    assert planned.words_of(event.argument)["Flags"] == flags
+
+
+def test_flags_that_replace_nodes_are_told_apart(tmp_path: Path) -> None:
+    for flag in ("REPLACE", "REPLACE_DOWN"):
+        (event,) = events(tmp_path, f"1,reserve,a,count=2 duration=1h flags={flag}\n")
+        assert planned.words_of(event.argument)["Flags"] == flag
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,drain,n1,\n2,fail,n1,1s\n9,resume,n1,\n",
+        "1,down,n[1-2],\n2,not-responding,n1,1h\n9,resume,n1,\n",
+        "1,set,node n1,State=DRAIN Reason=x\n9,resume,n1,\n",
+        "1,fail,n1,1h\n9,drain,n1,\n4000,fail,n1,1h\n",
+        "1,drain,n1,\n2,drain,n1,another reason\n9,resume,n1,\n",
+    ],
+)
+def test_a_node_may_be_drained_and_fail_at_one_time(tmp_path: Path, text: str) -> None:
+    assert len(events(tmp_path, text)) == text.count("\n") + text.count("fail,") + text.count("responding")
+
+
+def test_a_node_that_is_returned_by_set_is_not_out_of_service(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match="n1 is not out of service by down or drain at 3"):
+        events(tmp_path, "1,drain,n1,\n2,set,node n1,State=RESUME\n3,resume,n1,\n")
+
+
+def test_a_failover_on_a_cluster_with_two_controllers(tmp_path: Path) -> None:
+    two = replace(WORLD, controllers=2)
+    found = events(tmp_path, "60,failover,,10min\n660,failover,,\n2000,take-back,,\n", two)
+    assert [(event.instant, event.action, event.argument) for event in found] == [
+        (60, "failover", ""), (660, "take-back", ""), (660, "failover", ""), (2000, "take-back", ""),
+    ]  # fmt: skip
+    for text, words in (
+        ("1,failover,,1h\n2,failover,,\n", "the second slurmctld is in charge then already"),
+        ("1,failover,,1h\n2,take-back,,\n", "after a failover without a duration"),
+        ("1,take-back,,\n", "after a failover without a duration"),
+    ):
+        with pytest.raises(WrongUse, match=words):
+            events(tmp_path, text, two)
+
+
 def test_the_replay_gets_virtual_seconds(tmp_path: Path) -> None:
     found = events(tmp_path, "200,reserve,a,start=400 duration=1h nodes=n1\n300,fail,n2,100\n")
     played = planned.for_replay(found, 50)
@@ -135,14 +215,37 @@ def test_the_replay_gets_virtual_seconds(tmp_path: Path) -> None:
     assert played[0].argument == "StartTime=200 Duration=1800 Nodes=n1 Users=root"
 
 
-def test_the_file_of_a_run_can_be_given_again(tmp_path: Path) -> None:
-    text = '1,drain,n1,a\n5,resume,n1,\n6,run,,"echo 1,2"\n'
-    found = events(tmp_path, text)
-    (tmp_path / "again.csv").write_text(planned.as_csv(found))
-    again = checks.expanded(user_file.read(str(tmp_path / "again.csv")), WORLD)
+_NODE = st.sampled_from(["n1", "n[2-3]", "n[4-8]", "ALL"])
+_LINES = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["drain", "down"]), _NODE, st.sampled_from(["", "a", 'said "no", twice'])),
+        st.tuples(st.sampled_from(["fail", "not-responding"]), _NODE, st.sampled_from(["10", "1h", "20d"])),
+        st.tuples(st.just("hold"), st.sampled_from(["1", "17"]), st.just("")),
+        st.tuples(st.just("reserve"), st.sampled_from(["a", "b"]), st.just("start=9d end=10d count=3 flags=maint")),
+        st.tuples(st.just("run"), st.just(""), st.sampled_from(["echo 1,2", "sed 's/\"//' a"])),
+        st.tuples(st.just("set"), st.just("partition batch"), st.just("State=DOWN MaxTime=1:00")),
+    ),
+    max_size=8,
+)
+
+
+@given(_LINES, st.integers(1, 90000), st.sampled_from(["FAILURES", ""]))
+def test_the_file_of_a_run_can_be_given_again(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[str, str, str]], step: int, source: str
+) -> None:
+    """Also with generated failures, which keep their source."""
+    path = tmp_path_factory.mktemp("events") / "events.csv"
+    given = [Line(f"a.csv:{number}", number * step, *line, source) for number, line in enumerate(lines)]
+    try:
+        found = checks.expanded(given, WORLD)
+    except WrongUse:
+        assume(False)
+    path.write_text(planned.as_csv(found))
+    again = checks.expanded(user_file.read(str(path)), WORLD)
     assert [(e.instant, e.action, e.target, e.argument) for e in again] == [
         (e.instant, e.action, e.target, e.argument) for e in found
     ]
+    assert [e.source for e in again] == [source or f"events.csv:{number}" for number in range(2, len(found) + 2)]
 
 
 @pytest.mark.parametrize(

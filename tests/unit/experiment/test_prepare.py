@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import ExitStack
 from dataclasses import replace
 from decimal import Decimal
@@ -220,7 +221,7 @@ def test_the_events_of_a_run(tmp_path: Path) -> None:
     assert not (tmp_path / "without/events.csv").exists()
 
 
-def test_replicas_draw_failures_of_their_own_until_twice_the_length_of_the_run() -> None:
+def test_replicas_draw_failures_of_their_own() -> None:
     made = prepared(SPAN, FAILURES="mtbf=1d repair=1h", SPEED="event")
     other = replace(made, replica=2)
     assert made.events and made.events != other.events
@@ -231,15 +232,42 @@ def test_replicas_draw_failures_of_their_own_until_twice_the_length_of_the_run()
     assert max(begins) <= 2 * made.estimate() and max(begins) > made.estimate()
 
 
+def test_events_of_a_run_can_be_given_again_with_their_sources(tmp_path: Path) -> None:
+    (tmp_path / "week.csv").write_text("1h,fail,n1,1d\n2h,drain,n2,\n")
+    made = prepared(SPAN, EVENTS=str(tmp_path / "week.csv"), FAILURES="mtbf=1d repair=1h", MAINTENANCE="daily 08:00 1h n3")
+    made.write(tmp_path / "run", {})
+    again = prepared(SPAN, EVENTS=str(tmp_path / "run/events.csv"))
+    assert again.events_of_replay() == made.events_of_replay()
+    assert {event.source for event in made.events} == {"week.csv:1", "week.csv:2", "FAILURES", "MAINTENANCE"}
+    for one, other in zip(again.events, made.events, strict=True):
+        assert one.source == other.source or other.source.startswith("week.csv:")
+    assert [event.action for event in made.events if event.target == "n1"] == ["fail", "return"], "it fails once at a time"
+
+
+def test_no_event_is_generated_after_the_last_possible_end_of_the_run() -> None:
+    plain = prepared(SPAN)
+    last = max(plain.dues) + 60 * sum(plain.requests.limits)
+    made = prepared(SPAN, FAILURES="mtbf=10min repair=1s", MAINTENANCE=f"once {math.ceil(last) + 1} 1h all", SPEED="event")
+    begins = [event.instant for event in made.events if event.action == "fail"]
+    assert 2 * made.estimate() > last >= max(begins) > 0.9 * last
+    assert not [event for event in made.events if event.action == "reserve"]
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"EVENTS": "a.csv b.csv"}, "only make compare takes several"),
         ({"EVENTS": "missing.csv"}, "missing.csv: cannot be read"),
+        (
+            {"EVENTS": "clash.csv", "MAINTENANCE": "once 1h 1h n1"},
+            "clash.csv:1: MAINTENANCE has reservations of the name maintenance-7",
+        ),
         ({"MAINTENANCE": "once 1h 1h n11"}, "there is no node n11; the nodes are n[1-10]"),
     ],
 )
-def test_events_that_a_run_cannot_have(given: dict[str, str], words: str) -> None:
+def test_events_that_a_run_cannot_have(given: dict[str, str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("clash.csv").write_text("1h,reserve,maintenance-7,nodes=n1 duration=1h\n")
     with pytest.raises(WrongUse) as caught:
         prepared(SPAN, **given)
     assert words in str(caught.value)
