@@ -19,7 +19,7 @@ from mirage.campaign.at_once import first_run_host, note_on, places_of, runs_at_
 from mirage.campaign.conclusion import Member, conclude
 from mirage.campaign.lanes import RunsLeft
 from mirage.campaign.parts import ATTEMPTS, LONGEST_NAME, Part, ending_of, shift_of
-from mirage.experiment import configuration, launch_costs, preflight, report, run_length, runs
+from mirage.experiment import configuration, launch_costs, preflight, report, run_events, run_length, runs
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
@@ -28,7 +28,7 @@ from mirage.experiment.prepare import Prepared, Source, source
 from mirage.experiment.remarks import remarks
 from mirage.experiment.run_length import STANDING
 from mirage.experiment.variables import replay_variables
-from mirage.knobs.knobs import ClusterKnobs, Knobs, text_of
+from mirage.knobs.knobs import NONE, ClusterKnobs, Knobs, text_of
 from mirage.knobs.parse import AUTO, Speed
 from mirage.knobs.resolve import user_message
 from mirage.records.file_names import ANSIBLE_LOG_FILE, EXPERIMENT_FILE, STATUS_FILE
@@ -49,6 +49,14 @@ def _estimate(prepared: Prepared) -> float | None:
     """Expected real seconds of a run of the campaign at rest; None while the speed is not known."""
     length = prepared.length()
     return None if length is None else length.replay + STANDING
+
+
+def _check_events(label: str, prepared: Prepared) -> None:
+    """Check the events against a configuration, which may have other partitions than the first. Raises WrongUse."""
+    try:
+        _ = prepared.events
+    except WrongUse as error:
+        raise WrongUse(f"{error.message} (in {label})", error.parameter, error.value) from None
 
 
 def _replicas(run: str | None, prepared: Prepared, configurations: int) -> int:
@@ -106,6 +114,8 @@ class Campaign:
             else Prepared.make(played.with_values(arm), origin.trace, shrinks[0])
             for label, arm in arms.items()
         }
+        for label, one in prepared.items():
+            _check_events(label, one)
         is_default = knobs.campaign.replicas is None
         replicas = knobs.campaign.replicas or _replicas(knobs.output.run, base, len(arms))
         knobs = replace(knobs, campaign=replace(knobs.campaign, replicas=replicas))
@@ -115,7 +125,8 @@ class Campaign:
             inputs[f"{name} content"] = common.pop("CONFIG content")
             inputs |= {key: value for key, value in common.items() if key != "CONFIG"}
         for label, arm in arms.items():
-            inputs |= {f"{label} {name}": text_of(value) for name, value in arm.items() if name != "CONFIG"}
+            own = {**arm, "EVENTS": run_events.digest(prepared[label].knobs.events) or NONE} if "EVENTS" in arm else arm
+            inputs |= {f"{label} {name}": text_of(value) for name, value in own.items() if name != "CONFIG"}
         folder = runs.RESULTS / runs.name_for(knobs.output.run, knobs.workload.trace, inputs, datetime.now())
         configs = {label: one.knobs.scheduler.config for label, one in prepared.items()}
         parts = cls._parts(knobs.workload.seed, replicas, configs, folder)
@@ -317,7 +328,8 @@ class Campaign:
         """The inputs of one run: those of the campaign, with the knobs of its arm."""
         of_arms = {f"{label} {name}" for label, arm in self.arms.items() for name in arm}
         inputs = {name: text for name, text in self.inputs.items() if name not in {"CONFIGS", "REPLICAS", *of_arms}}
-        own = {name: text_of(value) for name, value in self.arms[part.member.label].items()}
+        label = part.member.label
+        own = {name: self.inputs[f"{label} {name}"] for name in self.arms[label] if name != "CONFIG"}
         return {"CONFIG": part.config, **inputs, **own}
 
     def _play(self, part: Part, prepared: Prepared, lane: Lane) -> Ending:

@@ -46,9 +46,15 @@ class Line:
 
 
 def read(path: str) -> list[Line]:
-    """The lines of a file, without empty ones, comments (#) and the heading. Raises WrongUse with file and line."""
+    """The lines of a file, as `parse`."""
+    return parse(path, read_input(path, PARAMETER, LARGEST))
+
+
+def parse(path: str, content: bytes) -> list[Line]:
+    """The lines of a file with this content, without empty ones, comments (#) and the heading. Raises WrongUse with file and
+    line."""
     try:
-        text = read_input(path, PARAMETER, LARGEST).decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise WrongUse(f"{path}: is not text in UTF-8; it may have {FORM}", parameter=PARAMETER) from error
     return list(_lines(Path(path).name, text))

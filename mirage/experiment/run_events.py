@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence, Set
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 from mirage.cluster_events import checks, user_file
@@ -24,18 +26,30 @@ def check(events: EventKnobs) -> None:
         raise WrongUse("only make compare takes several; it may be the path of one file", user_file.PARAMETER, events.files)
 
 
+@cache
+def _content(path: str) -> bytes:
+    """The content of a file, read once: all runs of a comparison have the same events, also if the file changes meanwhile. Raises
+    WrongUse."""
+    return read_input(path, user_file.PARAMETER, user_file.LARGEST)
+
+
 def digest(events: EventKnobs) -> str:
     """SHA-256 of the file; empty without one. Raises WrongUse."""
     if not events.path:
         return ""
-    return hashlib.sha256(read_input(events.path, user_file.PARAMETER, user_file.LARGEST)).hexdigest()
+    return hashlib.sha256(_content(events.path)).hexdigest()
 
 
 def silences_nodes(events: EventKnobs) -> bool:
     """Whether slurmctld has to notice that nodes do not answer. Raises WrongUse."""
     if events.failures is not None:
         return True
-    return any(line.action in TAKE_NODES_AWAY for path in events.calendars if path != NONE for line in user_file.read(path))
+    return any(
+        line.action in TAKE_NODES_AWAY
+        for path in events.calendars
+        if path != NONE
+        for line in user_file.parse(path, _content(path))
+    )
 
 
 def node_names(knobs: Knobs) -> list[str]:
@@ -64,7 +78,7 @@ def of_run(
     """
     wanted = knobs.events
     world = checks.World(node_names(knobs), partitions, jobs, last, hosts, renamed, has_accounting)
-    given = checks.expanded(user_file.read(wanted.path), world) if wanted.path else []
+    given = checks.expanded(user_file.parse(wanted.path, _content(wanted.path)), world) if wanted.path else []
     events = list(given)
     if wanted.failures is not None:
         if hosts > 1:
@@ -87,4 +101,4 @@ def of_run(
 
 def name_of(path: str) -> str:
     """The name of a file of events as an arm of a comparison."""
-    return Path(path).stem
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", Path(path).stem)

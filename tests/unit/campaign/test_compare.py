@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Iterable
@@ -183,6 +184,30 @@ def test_values_of_filler_are_compared_with_one_configuration(results: Path) -> 
     assert len({tuple(one.dues) for one in planned.prepared.values()}) == 1
     inputs = [planned._inputs_of(part)["FILLER"] for part in planned.parts[:3]]
     assert inputs == ["no", "slots", "planned"]
+
+
+def test_files_of_events_are_compared_with_one_configuration(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each arm has its own events, and the failures of all are the same. The content of the files is an input."""
+    monkeypatch.chdir(results.parent)
+    Path("a+b.csv").write_text("2min,drain,n1,\n")
+    Path("week.csv").write_text("1min,drain,n1,\n")
+    told = {"CONFIGS": "", "EVENTS": "none a+b.csv week.csv", "FAILURES": "mtbf=20s repair=5s", "SPEED": "event"}
+    given, arms = compare._of_calendars(values(results, **told, REPLICAS="2"))
+    planned = Campaign.of(given, arms=arms)
+    assert [part.folder.name for part in planned.parts[:3]] == ["none-1", "a_b-1", "week-1"]
+    drains = {label: [event.instant for event in one.events if event.action == "drain"] for label, one in planned.prepared.items()}
+    assert drains == {"none": [], "a_b": [120], "week": [60]}
+    failures = [[event for event in one.events if event.source == "FAILURES"] for one in planned.prepared.values()]
+    assert failures[0] and failures[0] == failures[1] == failures[2]
+    inputs = [planned._inputs_of(part)["EVENTS"] for part in planned.parts[:3]]
+    assert inputs == ["none", *(hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in ("a+b.csv", "week.csv"))]
+
+
+def test_events_are_checked_against_all_configurations(results: Path) -> None:
+    path = results.parent / "events.csv"
+    path.write_text("1,set,partition urgent,State=DOWN\n")
+    with pytest.raises(WrongUse, match=r"events.csv:1: there is no partition urgent; it may be one of .* \(in fifo\)"):
+        Campaign.of(values(results, CONFIGS="requeue fifo", EVENTS=str(path)))
 
 
 def test_later_runs_take_the_launch_cost_of_the_first(results: Path) -> None:
