@@ -129,9 +129,10 @@ class _Checks:
             if line.action == actions.CONFIGURE:
                 raise line.wrong("configure: a run keeps its configuration; set changes partitions, nodes and limits")
             if line.action not in USABLE:
-                near = difflib.get_close_matches(line.action, USABLE, 1)
+                usable = [action for action in USABLE if action not in OF_CONTROLLERS or self._world.controllers > 1]
+                near = difflib.get_close_matches(line.action, usable, 1)
                 hint = f"did you mean {near[0]}? " if near else ""
-                raise line.wrong(f"action {line.action!r}: {hint}it may be one of {', '.join(USABLE)}")
+                raise line.wrong(f"action {line.action!r}: {hint}it may be one of {', '.join(usable)}")
             if line.instant > self._world.last and line.action not in BACK.values():
                 raise line.wrong(
                     f"instant {number_word(line.instant)}: is after the end of the run: all its jobs, one after the other, would "
