@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirage.cluster_events.planned import words_of
 from mirage.experiment import run_length
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of, source
@@ -242,6 +243,13 @@ def test_events_of_a_run_can_be_given_again_with_their_sources(tmp_path: Path) -
     for one, other in zip(again.events, made.events, strict=True):
         assert one.source == other.source or other.source.startswith("week.csv:")
     assert [event.action for event in made.events if event.target == "n1"] == ["fail", "return"], "it fails once at a time"
+
+
+def test_windows_are_at_hours_of_the_logs_calendar() -> None:
+    dated = replace(SPAN, header={"UnixStartTime": "1700000000", "TimeZoneString": "Europe/Zurich"})  # Tue 23:13:20 there
+    (of_log,) = prepared(dated, MAINTENANCE="weekly wed 08:00 1h all").events
+    assert words_of(of_log.argument)["StartTime"] == str(8 * 3600 + 46 * 60 + 40)
+    assert not prepared(SPAN, MAINTENANCE="weekly wed 08:00 1h all").events, "without one it is Monday"
 
 
 def test_no_event_is_generated_after_the_last_possible_end_of_the_run() -> None:
