@@ -58,12 +58,20 @@ def planned_absence(collected: Collected, samples: pl.DataFrame, nodes: int) -> 
     def out(*actions_of: str) -> NDArray[np.float64]:
         return np.where(halted, nodes, events.out_of_service(instants, slack, by=set(actions_of), reserved=False))
 
+    # Slurm takes a node for silent from its return to service until it has answered.
+    returned = [
+        replace(one, begin=one.end)
+        for one in events.absences
+        if one.action in (actions.DRAIN, actions.DOWN) and math.isfinite(one.end)
+    ]
+    answering = replace(events, absences=returned).out_of_service(instants, slack, by={actions.DRAIN, actions.DOWN}, reserved=False)
+    silent = np.minimum(nodes, out(actions.FAIL, actions.SILENCE) + answering)
     return {
         "drained": events.out_of_service(instants, slack, by={actions.DRAIN}, reserved=False),
         "down": events.out_of_service(instants, slack, by=set(DISTURBING), reserved=False),
         "reserved": events.out_of_service(instants, slack, by=set()),
         "unknown": out(actions.FAIL, actions.SILENCE),
-        SILENT: out(actions.FAIL, actions.SILENCE),
+        SILENT: silent,
         ANY: np.where(halted, nodes, events.out_of_service(instants, slack)),
     }
 

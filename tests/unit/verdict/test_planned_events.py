@@ -147,6 +147,15 @@ def test_a_drained_node_does_not_explain_that_another_one_is_silent(tmp_path: Pa
     assert sum(both["nodes_lacking_most"].values()) == 1
 
 
+def test_a_node_is_silent_for_a_moment_when_it_returns_to_service(tmp_path: Path) -> None:
+    run = MadeFolder(tmp_path)
+    run.played(run.job(0.0), 1.0)
+    made(run, (100, "drain", "n[1-2]", ""), (2000, "resume", "n[1-2]", ""))
+    collected = run.collect()
+    assert judged(collected, sampled([0.0, 2000.0], nodes_not_responding=[0, 2]))["nodes_not_responding"] == 0
+    assert judged(collected, sampled([0.0, 1000.0], nodes_not_responding=[0, 2]))["nodes_not_responding"] == 2
+
+
 def test_messages_and_ends_of_the_controller_count_beyond_what_events_explain(tmp_path: Path) -> None:
     run = MadeFolder(tmp_path)
     run.played(run.job(0.0), 1.0)
