@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from mirage.cluster_events.planned import PlannedEvent, as_argument, number_word, ordered, words_of
+from mirage.cluster_events.planned import PlannedEvent, action_of_state, as_argument, number_word, ordered, settings_of
 from mirage.cluster_events.user_file import Line
 from mirage.text import durations
 from mirage.text.words import duration
@@ -37,10 +37,9 @@ _REPEATING = ("HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY", "TIME_FLOAT")
 """Flags of reservations that repeat or move by themselves: their instants would not be those of the event."""
 _CHANGED = ("partition", "node", "job", "account", "user", "qos")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", re.ASCII)
-OF_ONE_HOST = (actions.FAIL, actions.SILENCE)
-"""Actions that end or stop daemons, which the replay can do on its own host only."""
 BACK = {actions.FAIL: actions.RETURN, actions.SILENCE: actions.ANSWER}
-"""The actions that end those of OF_ONE_HOST: a duration stands for them, or they are lines, as in the events.csv of a run."""
+"""The actions that end or stop daemons, which the replay can do on its own host only, and those that return them: a duration stands
+for these, or they are lines, as in the events.csv of a run."""
 ABSENT = {action: action for action in BACK} | {back: action for action, back in BACK.items()}
 OF_CONTROLLERS = (actions.FAILOVER, actions.TAKE_BACK)
 """Actions of a cluster with a second controller."""
@@ -50,13 +49,11 @@ _WITHOUT_TARGET = (actions.KILL_CONTROLLER, *OF_CONTROLLERS, actions.RUN)
 _WITHOUT_ARGUMENT = (
     actions.RESUME, *BACK.values(), actions.RELEASE, actions.KILL_CONTROLLER, actions.TAKE_BACK, *actions.JOB_ACTIONS,
 )  # fmt: skip
-_STATES = {"DOWN": True, "DRAIN": True, "RESUME": False, "UNDRAIN": False, "IDLE": False}
-"""Values of State of `set node`: whether the node is out of service then."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What events refer to."""
+    """The cluster and the workload to which the lines refer."""
 
     nodes: Sequence[str]
     """Names of the nodes."""
@@ -313,6 +310,7 @@ class _Checks:
             if not flag and not sign:
                 continue
             repeating = [name for name in _REPEATING if flag and name.startswith(flag)]
+            # Slurm takes the beginning of a flag's word for the flag.
             found = [name for name, (word, least) in _FLAGS.items() if len(flag) >= least and word.startswith(flag)]
             if repeating and not found:
                 raise line.wrong(f"flag {text}: a reservation of a run has one begin; give a line for each, or MAINTENANCE")
@@ -374,14 +372,14 @@ class _Checks:
 
     def _set_state(self, line: Line, names: Sequence[str]) -> None:
         """Note nodes that `set node` takes out of service, or returns."""
-        words = {name.lower(): value for name, value in words_of(line.argument).items()}
-        is_out = _STATES.get(words.get("state", "").upper())
-        if is_out and not words.get("reason"):
-            raise line.wrong(f"Slurm wants a reason: give 'State={words['state']} Reason=WORD'")
-        if is_out:
-            self._drained.update(names)
-        elif is_out is False:
+        settings = settings_of(line.argument)
+        action = action_of_state(settings)
+        if action == actions.RESUME:
             self._drained.difference_update(names)
+        elif action is not None:
+            if not settings.get("reason"):
+                raise line.wrong(f"Slurm wants a reason: give 'State={settings['state']} Reason=WORD'")
+            self._drained.update(names)
 
 
 def _event(line: Line, target: str, argument: str = "") -> PlannedEvent:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slurm_mirage.jobs.cluster_events import RESERVE, ClusterEvent
+from slurm_mirage.jobs.cluster_events import DOWN, DRAIN, RESERVE, RESUME, ClusterEvent
 
 COLUMNS = ("number", "instant", "action", "target", "argument", "source")
 """Of results/RUN/events.csv."""
@@ -15,6 +15,7 @@ FAILURES, MAINTENANCE = GENERATED = ("FAILURES", "MAINTENANCE")
 """Sources of events that were generated."""
 INSTANTS = ("StartTime", "Duration")
 """Words of a reservation that are trace seconds: StartTime counts from the start of the run."""
+_ACTIONS_OF_STATES = {"DOWN": DOWN, "DRAIN": DRAIN, "RESUME": RESUME, "UNDRAIN": RESUME, "IDLE": RESUME}
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,17 @@ def number_word(value: float) -> str:
 def words_of(argument: str) -> dict[str, str]:
     """The words NAME=VALUE of an argument."""
     return {name: value for name, _, value in (word.partition("=") for word in argument.split())}
+
+
+def settings_of(argument: str) -> dict[str, str]:
+    """The words NAME=VALUE of the argument of `set`, names in lower case."""
+    return {name.lower(): value for name, value in words_of(argument).items()}
+
+
+def action_of_state(settings: Mapping[str, str]) -> str | None:
+    """The action that does the same as `set node LIST` with these settings (`settings_of`): down, drain or resume; None if their
+    State does something else."""
+    return _ACTIONS_OF_STATES.get(settings.get("state", "").upper())
 
 
 def as_argument(words: dict[str, str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,19 +46,22 @@ class Line:
         return WrongUse(f"{self.place}: {reason}", parameter=PARAMETER)
 
 
-def read(path: str) -> list[Line]:
-    """The lines of a file, as `parse`."""
-    return parse(path, read_input(path, PARAMETER, LARGEST))
+@dataclass(frozen=True)
+class UserFile:
+    """A file that was read: its lines, without empty ones, comments (#) and the heading, and the SHA-256 of its content."""
+
+    lines: Sequence[Line]
+    sha256: str
 
 
-def parse(path: str, content: bytes) -> list[Line]:
-    """The lines of a file with this content, without empty ones, comments (#) and the heading. Raises WrongUse with file and
-    line."""
+def read(path: str) -> UserFile:
+    """Read a file. Raises WrongUse with file and line."""
+    content = read_input(path, PARAMETER, LARGEST)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise WrongUse(f"{path}: is not text in UTF-8; it may have {FORM}", parameter=PARAMETER) from error
-    return list(_lines(Path(path).name, text))
+    return UserFile(list(_lines(Path(path).name, text)), hashlib.sha256(content).hexdigest())
 
 
 def _lines(name: str, text: str) -> Iterator[Line]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence, Set
 from datetime import datetime
@@ -13,11 +12,8 @@ from mirage.cluster_events import checks, user_file
 from mirage.cluster_events.generated import RESERVATION, Failures, Maintenance
 from mirage.cluster_events.planned import PlannedEvent, ordered
 from mirage.knobs.knobs import NONE, EventKnobs, Knobs
-from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import cluster_events as actions
-
-TAKE_NODES_AWAY = (actions.FAIL, actions.SILENCE)
 
 
 def check(events: EventKnobs) -> None:
@@ -27,35 +23,21 @@ def check(events: EventKnobs) -> None:
 
 
 @cache
-def _content(path: str) -> bytes:
-    """The content of a file, read once: all runs of a comparison have the same events, also if the file changes meanwhile. Raises
-    WrongUse."""
-    return read_input(path, user_file.PARAMETER, user_file.LARGEST)
+def _file(path: str) -> user_file.UserFile:
+    """A file, read once: all runs of a comparison have the same events, also if the file changes meanwhile. Raises WrongUse."""
+    return user_file.read(path)
 
 
 def digest(events: EventKnobs) -> str:
     """SHA-256 of the file; empty without one. Raises WrongUse."""
-    if not events.path:
-        return ""
-    return hashlib.sha256(_content(events.path)).hexdigest()
+    return _file(events.path).sha256 if events.path else ""
 
 
 def silences_nodes(events: EventKnobs) -> bool:
-    """Whether slurmctld has to notice that nodes do not answer. Raises WrongUse."""
+    """Whether events make nodes stop answering, which slurmctld has to notice soon. Raises WrongUse."""
     if events.failures is not None:
         return True
-    return any(
-        line.action in TAKE_NODES_AWAY
-        for path in events.calendars
-        if path != NONE
-        for line in user_file.parse(path, _content(path))
-    )
-
-
-def node_names(knobs: Knobs) -> list[str]:
-    """The names of the cluster's nodes."""
-    classes = knobs.nodes.machine.classes
-    return [f"{of.prefix}{number}" for of in classes for number in range(of.first, of.first + of.count)]
+    return any(line.action in checks.BACK for path in events.calendars if path != NONE for line in _file(path).lines)
 
 
 def of_run(
@@ -77,8 +59,9 @@ def of_run(
     of the run; None if it is not known. The others are those of `checks.World`. Raises WrongUse.
     """
     wanted = knobs.events
-    world = checks.World(node_names(knobs), partitions, jobs, last, hosts, renamed, has_accounting)
-    given = checks.expanded(user_file.parse(wanted.path, _content(wanted.path)), world) if wanted.path else []
+    nodes = [name for of_class in knobs.nodes.machine.classes for name in of_class.each]
+    world = checks.World(nodes, partitions, jobs, last, hosts, renamed, has_accounting)
+    given = checks.expanded(_file(wanted.path).lines, world) if wanted.path else []
     events = list(given)
     if wanted.failures is not None:
         if hosts > 1:

@@ -120,7 +120,7 @@ class FillerKnobs:
 
 @dataclass(frozen=True)
 class EventKnobs:
-    """What happens to the cluster during a run."""
+    """The events of a run: its file, and those that are generated."""
 
     files: str
     """Path of a file; several words, also NONE, for make compare."""

@@ -26,17 +26,20 @@ def absent_fraction(schedule: MeasuredSchedule) -> Value:
     """Share of the machine's processor time in the window that was out of service."""
     if schedule.availability is None:
         return 0.0
-    available = _available(schedule)
-    return available if isinstance(available, str) else 1 - available / schedule.capacity
+    levels = _levels(schedule)
+    return levels if isinstance(levels, str) else 1 - _available(levels) / schedule.capacity
 
 
 def utilisation_available(schedule: MeasuredSchedule) -> Value:
     """Processor time in use over that in service."""
     if schedule.availability is None:
         return utilisation(schedule)
-    used, available = schedule.used, _available(schedule)
-    if isinstance(used, str) or isinstance(available, str):
-        return used if isinstance(used, str) else available
+    used, levels = schedule.used, _levels(schedule)
+    if isinstance(used, str):
+        return used
+    if isinstance(levels, str):
+        return levels
+    available = _available(levels)
     return used[0] / available if available > 0 else NOTHING_IN_SERVICE
 
 
@@ -44,9 +47,10 @@ def loss_of_capacity_available(schedule: MeasuredSchedule) -> Value:
     """Processor time in service that was idle although waiting jobs asked for as many processors, over that in service."""
     if schedule.availability is None:
         return loss_of_capacity(schedule)
-    levels, available = _levels(schedule), _available(schedule)
-    if isinstance(levels, str) or isinstance(available, str):
-        return levels if isinstance(levels, str) else available
+    levels = _levels(schedule)
+    if isinstance(levels, str):
+        return levels
+    available = _available(levels)
     lost = levels.select((pl.min_horizontal("waiting", pl.col("available") - pl.col("busy")).clip(0) * pl.col("dt")).sum()).item()
     return float(lost) / available if available > 0 else NOTHING_IN_SERVICE
 
@@ -62,10 +66,9 @@ def maintenance_idle(schedule: MeasuredSchedule) -> Value:
     return float(idle) / schedule.capacity
 
 
-def _available(schedule: MeasuredSchedule) -> float | str:
-    """Processor seconds in service in the window."""
-    levels = _levels(schedule)
-    return levels if isinstance(levels, str) else float(levels.select((pl.col("available") * pl.col("dt")).sum()).item())
+def _available(levels: pl.DataFrame) -> float:
+    """Processor seconds in service in the window, from its intervals (`_levels`)."""
+    return float(levels.select((pl.col("available") * pl.col("dt")).sum()).item())
 
 
 def _levels(schedule: MeasuredSchedule) -> pl.DataFrame | str:

@@ -43,7 +43,9 @@ class MeasuredSchedule:
     @cached_property
     def course(self) -> pl.DataFrame | str:
         """`course` of the whole schedule; or why it is not known."""
-        return course_of(self.population, self.suspensions, with_nodes=self.settings.nodes is not None)
+        if not _instants_known(self.population, self.suspensions):
+            return NO_INSTANTS
+        return course(self.population, self.suspensions, with_nodes=self.settings.nodes is not None)
 
     @cached_property
     def levels(self) -> pl.DataFrame | str:
@@ -206,11 +208,6 @@ def _instants_known(population: Population, suspensions: pl.DataFrame | None, jo
 def _weighted(by_nodes: pl.DataFrame, factor: pl.Expr) -> float:
     """Mean of (w / t) * factor over the jobs; factor depends on their nodes only."""
     return float(by_nodes.select((pl.col("x") * factor).sum() / pl.col("n").sum()).item())
-
-
-def course_of(population: Population, suspensions: pl.DataFrame | None, *, with_nodes: bool = False) -> pl.DataFrame | str:
-    """`course`; or why it is not known."""
-    return course(population, suspensions, with_nodes=with_nodes) if _instants_known(population, suspensions) else NO_INSTANTS
 
 
 def profile(population: Population, window: Window, suspensions: pl.DataFrame | None, *, with_nodes: bool) -> pl.DataFrame:

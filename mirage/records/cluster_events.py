@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +17,10 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import col
 
-from mirage.cluster_events.planned import COLUMNS, words_of
+from mirage.cluster_events.planned import COLUMNS, action_of_state, settings_of, words_of
 from mirage.metrics.availability import AVAILABILITY_SCHEMA, EMPTIED, OUT
 from mirage.records.run_records import NS, Journal, read_text
+from mirage.records.run_samples import virtual_seconds
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base import hostlist
 from slurm_mirage.base.errors import WrongUse
@@ -35,15 +36,15 @@ ENDS = {
     actions.RETURN: {actions.FAIL},
     actions.ANSWER: {actions.SILENCE},
 }
-"""Which absences of its nodes an action ends."""
+"""By action, the actions that took its nodes out of service and that it ends."""
+DISTURBING = (actions.FAIL, actions.SILENCE, actions.DOWN)
+"""Those of BEGINS because of which jobs end and daemons complain."""
 NOTICED_WITHIN = 120.0
 """Virtual seconds after the end of an absence within which jobs may still end because of it: a node that registers again tells
 which jobs it does not have."""
 NODE_FAILURE, REQUEUED, CANCELLED = "failure of a node", "requeue by an event", "cancellation by an event"
 UNPLANNED_FAILURE = "failure of a node without an event"
 OTHER = "preemption or another cause"
-STATES = {"DOWN": actions.DOWN, "DRAIN": actions.DRAIN, "RESUME": actions.RESUME, "UNDRAIN": actions.RESUME, "IDLE": actions.RESUME}
-"""The actions that are the same as `set node LIST State=WORD`, by the word."""
 CAUSED_SCHEMA = {
     "job": pl.Int64, "number": pl.Int64, "cause": pl.String, "start": pl.Float64, "end": pl.Float64, "processors": pl.Int64,
     "is_lost": pl.Boolean,
@@ -81,8 +82,7 @@ class RunEvent:
             return self.action, frozenset(hostlist.expand(self.target))
         kind, _, name = self.target.partition(" ")
         if self.action == actions.SET and kind == "node":
-            states = {word.lower(): value.upper() for word, value in words_of(self.argument).items()}
-            return STATES.get(states.get("state", ""), self.action), frozenset(hostlist.expand(name))
+            return action_of_state(settings_of(self.argument)) or self.action, frozenset(hostlist.expand(name))
         return self.action, frozenset()
 
 
@@ -163,8 +163,7 @@ class ClusterEvents:
         if state in ("CANCELLED", "PREEMPTED"):
             return None, OTHER
         for absence in reversed(self.absences):
-            ends_jobs = absence.action != actions.DRAIN
-            if ends_jobs and absence.nodes & hosts and absence.begin - second <= end <= absence.end + allowed:
+            if absence.action in DISTURBING and absence.nodes & hosts and absence.begin - second <= end <= absence.end + allowed:
                 return absence.number, NODE_FAILURE
         return None, UNPLANNED_FAILURE if state == "NODE_FAIL" else OTHER
 
@@ -264,10 +263,7 @@ def _reservations(events: Sequence[RunEvent], origin: float, nodes: frozenset[st
             found.append(made[event.target])
         elif event.action == actions.RELEASE and (known := made.get(event.target)) is not None:
             found.remove(known)
-            end = max(known.begin, event.played)
-            found.append(
-                Reservation(known.number, known.name, known.announced, known.begin, end, known.nodes, known.is_maintenance)
-            )
+            found.append(replace(known, end=max(known.begin, event.played)))
     return sorted(found, key=lambda one: (one.begin, one.number))
 
 
@@ -337,7 +333,7 @@ def _emptied(
 
 
 def _without(begin: float, end: float, spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """What is left of the time from begin to end without spans, which are in order and do not overlap."""
+    """The parts of the time from begin to end that are in none of the spans, which are in order and do not overlap."""
     left = []
     for since, until in spans:
         if since > begin and min(since, end) > begin:
@@ -359,7 +355,7 @@ def disturbed_ends(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap) ->
 
     lines: as of `caused`
     """
-    spans = [one for one in events.absences if one.action in (actions.FAIL, actions.SILENCE, actions.DOWN)]
+    spans = [one for one in events.absences if one.action in DISTURBING]
     if not spans:
         return []
     ids = set()
@@ -376,5 +372,5 @@ def virtual_instants(samples: pl.DataFrame, time: TimeMap) -> NDArray[np.float64
     """The instants of samples."""
     if "virtual" not in samples.columns:
         return np.zeros(samples.height)
-    virtual = (samples["virtual"].interpolate().fill_null(strategy="backward").fill_null(0.0) * NS).round().cast(pl.Int64)
+    virtual = (virtual_seconds(samples) * NS).round().cast(pl.Int64)
     return pl.DataFrame({"v": virtual}).select(time.trace(col("v"))).to_series().to_numpy()

@@ -74,6 +74,11 @@ def mean_cycle(diagnostics: pl.DataFrame) -> float | None:
     return float(np.average(known[last].to_numpy(), weights=weights.to_numpy() if weights.sum() else None)) * _MICROSECOND
 
 
+def virtual_seconds(samples: pl.DataFrame) -> pl.Series:
+    """The instants of the samples in virtual seconds; one that is not known lies between its neighbours."""
+    return samples["virtual"].interpolate().fill_null(strategy="backward").fill_null(0.0)
+
+
 ANY = "any"
 """Nodes of any of these kinds."""
 
@@ -105,8 +110,7 @@ def lacking_nodes(
         lacking = pl.Series(np.maximum(known.select(most_of).to_series().to_numpy(), beyond_all).clip(0.0))
     weights = pl.repeat(1.0, samples.height, eager=True)
     if "virtual" in samples.columns and samples.height > 1:
-        time = samples["virtual"].interpolate().fill_null(strategy="backward").fill_null(0.0)
-        gaps = time.diff().fill_null(0.0).clip(0.0)
+        gaps = virtual_seconds(samples).diff().fill_null(0.0).clip(0.0)
         weights = (gaps + gaps.shift(-1, fill_value=0.0)) / 2
     weights = weights if weights.sum() else pl.repeat(1.0, samples.height, eager=True)
     share = float(np.average(lacking.to_numpy(), weights=weights.to_numpy())) / max(1, nodes)

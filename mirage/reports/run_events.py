@@ -1,4 +1,4 @@
-"""What a run's page shows of events: bands and marks on the pictures over time, and a table of what each of them caused."""
+"""Draws the events of a run as bands and marks on the pictures over time, and lists what each of them caused."""
 
 from __future__ import annotations
 
@@ -19,17 +19,7 @@ from slurm_mirage.jobs import cluster_events as actions
 TITLE = "Events"
 NODES = "nodes"
 """Name of the picture of the nodes, in which an absence is a rectangle at its nodes."""
-_WITHOUT_MARK = (
-    actions.FAIL,
-    actions.RETURN,
-    actions.SILENCE,
-    actions.ANSWER,
-    actions.DOWN,
-    actions.DRAIN,
-    actions.RESUME,
-    actions.RESERVE,
-    actions.RELEASE,
-)
+_WITHOUT_MARK = (*actions.NODE_ACTIONS, actions.RESERVE, actions.RELEASE)
 """Actions that are drawn as a time, and not as a moment."""
 _NARROWEST = ACROSS / 1500
 """Width of a band that would be too narrow to be seen."""

@@ -1,4 +1,5 @@
-"""What events of a run explain of its disturbances, and what the verdict says of events that were not carried out."""
+"""Finds which disturbances of a run its events explain, so that the verdict does not count them, and names the events that were not
+carried out."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import col
 
-from mirage.cluster_events.planned import GENERATED, words_of
-from mirage.records.cluster_events import NOT_REACHED, Reservation, RunEvent, by_node, virtual_instants
+from mirage.cluster_events.planned import GENERATED, settings_of
+from mirage.records.cluster_events import DISTURBING, NOT_REACHED, Reservation, RunEvent, by_node, virtual_instants
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
 from mirage.records.run_samples import ANY, SILENT
 from mirage.verdict.advice import counted
 from slurm_mirage.base import hostlist
 from slurm_mirage.jobs import cluster_events as actions
-from slurm_mirage.replay.actions import DONE, REFUSED
+from slurm_mirage.replay.actions import DONE, REFUSED, UNKNOWN
 from slurm_mirage.rm.evidence import Layout
 
 SLACK = 120.0
@@ -31,8 +32,6 @@ COMPLAINTS_EACH = 20
 """Messages of daemons that an event which takes nodes away, or ends the controller, explains."""
 SHOWN = 3
 """Number of events that a reason names."""
-DISTURBING = (actions.FAIL, actions.SILENCE, actions.DOWN)
-"""Actions on nodes of which daemons complain."""
 RESTART = "restart"
 """In the argument of an event that gives another configuration: the controller is started again."""
 ENDS_WITHIN = 60.0
@@ -121,7 +120,7 @@ def not_carried_out(collected: Collected) -> list[str]:
     reasons = []
     for outcome, how in (
         (REFUSED, f"{collected.names.manager} refused it"),
-        ("unknown", "the replay was killed, and whether it was carried out is not known"),
+        (UNKNOWN, "the replay was killed, and whether it was carried out is not known"),
         (NOT_REACHED, "all jobs had ended before"),
     ):
         events = [
@@ -185,9 +184,9 @@ def _changed_rules(events: Sequence[RunEvent]) -> list[tuple[str | None, float, 
     for event in events:
         assert event.began is not None and event.played is not None
         kind, _, name = event.target.partition(" ")
-        words = {word.lower(): value.upper() for word, value in words_of(event.argument).items()}
+        words = settings_of(event.argument)
         if event.action == actions.SET and kind == "partition" and "state" in words:
-            if words.pop("state") != "UP":
+            if words.pop("state").upper() != "UP":
                 closed.setdefault(name, event.began)
             elif name in closed:
                 found.append((name, closed.pop(name), event.played))
@@ -299,5 +298,5 @@ def remaining_ends(ended: Mapping[str, Sequence[Any]], collected: Collected, kin
 def outcome_words(counts: Mapping[str, int]) -> str:
     """`12 events: 11 done, 1 refused`."""
     order = Counter(counts)
-    known = [outcome for outcome in (DONE, REFUSED, "unknown", NOT_REACHED) if order[outcome]]
+    known = [outcome for outcome in (DONE, REFUSED, UNKNOWN, NOT_REACHED) if order[outcome]]
     return f"{counted(sum(counts.values()), 'event')}: {', '.join(f'{order[outcome]} {outcome}' for outcome in known)}"

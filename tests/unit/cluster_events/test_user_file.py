@@ -22,7 +22,7 @@ WORLD = World([f"n{number}" for number in range(1, 9)], {"batch", "long"}, {1, 2
 def events(tmp_path: Path, text: str, world: World = WORLD) -> list[PlannedEvent]:
     path = tmp_path / "events.csv"
     path.write_text(text)
-    return checks.expanded(user_file.read(str(path)), world)
+    return checks.expanded(user_file.read(str(path)).lines, world)
 
 
 FILE = """\
@@ -241,7 +241,7 @@ def test_the_file_of_a_run_can_be_given_again(
     except WrongUse:
         assume(False)
     path.write_text(planned.as_csv(found))
-    again = checks.expanded(user_file.read(str(path)), WORLD)
+    again = checks.expanded(user_file.read(str(path)).lines, WORLD)
     assert [(e.instant, e.action, e.target, e.argument) for e in again] == [
         (e.instant, e.action, e.target, e.argument) for e in found
     ]
@@ -278,6 +278,6 @@ def test_any_line_is_read_or_one_message(tmp_path_factory: pytest.TempPathFactor
     path = tmp_path_factory.mktemp("events") / "events.csv"
     path.write_bytes(("\n" * lines + ",".join(fields) + "\n").encode("utf-8", "surrogatepass"))
     try:
-        checks.expanded(user_file.read(str(path)), WORLD)
+        checks.expanded(user_file.read(str(path)).lines, WORLD)
     except WrongUse as error:
         assert "\n" not in str(error)

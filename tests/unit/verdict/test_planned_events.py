@@ -76,6 +76,14 @@ def test_absences_and_reservations_follow_from_what_was_carried_out(tmp_path: Pa
 
 
 @pytest.fixture
+def run(tmp_path: Path) -> MadeFolder:
+    """One job, which starts at once."""
+    run = MadeFolder(tmp_path)
+    run.played(run.job(0.0), 1.0)
+    return run
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> MadeFolder:
     """Job 1 is put back by the failure of n1 at 100 and noticed at 130, job 2 is requeued at 200, job 3 without a cause at 350."""
     run = MadeFolder(tmp_path)
@@ -126,9 +134,7 @@ def test_planned_absence_is_no_disturbance_and_what_nobody_asked_for_is(folder: 
     assert other["nodes_lacking_most"] == {"drained": 1}
 
 
-def test_a_drained_node_does_not_explain_that_another_one_is_silent(tmp_path: Path) -> None:
-    run = MadeFolder(tmp_path)
-    run.played(run.job(0.0), 1.0)
+def test_a_drained_node_does_not_explain_that_another_one_is_silent(run: MadeFolder) -> None:
     made(
         run,
         (100, "drain", "n1", ""),
@@ -147,18 +153,14 @@ def test_a_drained_node_does_not_explain_that_another_one_is_silent(tmp_path: Pa
     assert sum(both["nodes_lacking_most"].values()) == 1
 
 
-def test_a_node_is_silent_for_a_moment_when_it_returns_to_service(tmp_path: Path) -> None:
-    run = MadeFolder(tmp_path)
-    run.played(run.job(0.0), 1.0)
+def test_a_node_is_silent_for_a_moment_when_it_returns_to_service(run: MadeFolder) -> None:
     made(run, (100, "drain", "n[1-2]", ""), (2000, "resume", "n[1-2]", ""))
     collected = run.collect()
     assert judged(collected, sampled([0.0, 2000.0], nodes_not_responding=[0, 2]))["nodes_not_responding"] == 0
     assert judged(collected, sampled([0.0, 1000.0], nodes_not_responding=[0, 2]))["nodes_not_responding"] == 2
 
 
-def test_messages_and_ends_of_the_controller_count_beyond_what_events_explain(tmp_path: Path) -> None:
-    run = MadeFolder(tmp_path)
-    run.played(run.job(0.0), 1.0)
+def test_messages_and_ends_of_the_controller_count_beyond_what_events_explain(run: MadeFolder) -> None:
     made(run, (100, "fail", "n1", ""), (120, "return", "n1", ""), (200, "kill-controller", "", ""))
     collected, samples = run.collect(), sampled([0.0, 300.0], nodes_not_responding=[0, 0])
     killed = {"event": "ended", "daemon": "slurmctld", "kind": "slurmctld", "exit": None, "signal": 9, "out_of_memory": False}
@@ -180,10 +182,8 @@ def test_messages_and_ends_of_the_controller_count_beyond_what_events_explain(tm
     assert "slurmctld ended 1 time" in ended
 
 
-def test_on_an_event_clock_the_end_of_the_controller_is_matched_in_real_time(tmp_path: Path) -> None:
+def test_on_an_event_clock_the_end_of_the_controller_is_matched_in_real_time(run: MadeFolder) -> None:
     """The journal has the cluster's time there, and the farm has real time."""
-    run = MadeFolder(tmp_path)
-    run.played(run.job(0.0), 1.0)
     made(run, (200, "kill-controller", "", ""))
     for line in run.events[-2:]:
         line["outside"] = 1.5e9
@@ -192,9 +192,7 @@ def test_on_an_event_clock_the_end_of_the_controller_is_matched_in_real_time(tmp
     assert [one[1]["real"] for one in left["slurmctld"]] == [REAL_ZERO + 201]
 
 
-def test_events_that_were_not_carried_out_make_a_run_inconclusive(tmp_path: Path) -> None:
-    run = MadeFolder(tmp_path)
-    run.played(run.job(0.0), 1.0)
+def test_events_that_were_not_carried_out_make_a_run_inconclusive(run: MadeFolder) -> None:
     made(
         run,
         (5, "resume", "n3", ""),

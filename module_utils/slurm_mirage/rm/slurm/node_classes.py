@@ -39,6 +39,11 @@ class NodeClass:
         """Names of the nodes as Slurm writes them."""
         return names_of(self.prefix, self.first, self.count)
 
+    @property
+    def each(self) -> list[str]:
+        """The name of each node."""
+        return [f"{self.prefix}{number}" for number in range(self.first, self.first + self.count)]
+
 
 def node_classes(options: Sequence[Mapping[str, Any]]) -> list[NodeClass]:
     """Classes of nodes from mappings with `count`, `cpus`, and if need be `prefix` (n), `first` and `extra`.
@@ -96,11 +101,7 @@ def check_partitions(partitions: Iterable[Mapping[str, Any]], classes: Sequence[
         except ValueError:
             raise WrongUse(f"{where}: names of nodes like n[1-3],fat2, or ALL") from None
         if wanted and names is None:
-            names = {
-                f"{node_class.prefix}{number}"
-                for node_class in classes
-                for number in range(node_class.first, node_class.first + node_class.count)
-            }
+            names = {name for node_class in classes for name in node_class.each}
         unknown = [name for name in wanted if name not in (names or ())]
         if unknown:
             more = f" and {len(classes) - 5} classes more" if len(classes) > 5 else ""
