@@ -135,6 +135,14 @@ options:
         time on the event clock.
     type: bool
     default: false
+  controllers:
+    description:
+      - Number of slurmctld. With V(2) a second one takes over when the first does not answer. It has the address after O(address),
+        and C(etc/slurm2.conf), which differs from C(etc/slurm.conf) in the names of its log and its pid file.
+      - V(2) needs a cluster on one host, and Slurm 18.08 or later.
+    type: int
+    choices: [1, 2]
+    default: 1
   version:
     description:
       - Release of Slurm that reads the files, as printed by C(slurmctld -V). Settings get the names that they have in this release,
@@ -176,6 +184,10 @@ files:
   elements: str
 slurmctld_digest:
   description: Digest of everything that slurmctld reads.
+  returned: always
+  type: str
+second_hostname:
+  description: Host name that the second slurmctld sees, for M(slurm_farm). Empty with one.
   returned: always
   type: str
 nodes:
@@ -230,6 +242,7 @@ def main() -> None:
             "filler_grace": {"type": "int", "default": 0},
             "event_clock": {"type": "bool", "default": False},
             "silent_nodes": {"type": "bool", "default": False},
+            "controllers": {"type": "int", "choices": [1, 2], "default": 1},
             "version": {"type": "str", "default": ""},
         },
         supports_check_mode=True,

@@ -38,6 +38,12 @@ options:
   controller_hostname:
     description: Host name that slurmctld sees, as in C(SlurmctldHost). The default is O(hostname).
     type: str
+  second_hostname:
+    description:
+      - Host name that a second slurmctld sees, as returned by M(slurm_config). It runs beside the first one and takes over when
+        that does not answer. Empty means that there is none.
+    type: str
+    default: ''
   controller_digest:
     description: Digest of slurmctld's configuration, as returned by M(slurm_config). slurmctld is restarted when it changes.
     type: str
@@ -266,6 +272,7 @@ def main() -> None:
             "addresses": {"type": "dict", "default": {}},
             "controller": {"type": "bool", "default": True},
             "controller_hostname": {"type": "str"},
+            "second_hostname": {"type": "str", "default": ""},
             "controller_digest": {"type": "str", "default": ""},
             "fresh": {"type": "str", "default": ""},
             "nodes": {

@@ -58,7 +58,8 @@ void set_up_quirks(void)
     is_controller = strcmp(program_invocation_short_name, "slurmctld") == 0;
     is_step = strcmp(program_invocation_short_name, "slurmstepd") == 0;
     is_node = strcmp(program_invocation_short_name, "slurmd") == 0;
-    if (event_page && is_controller && !getenv(SCRIPT_MODE))
+    /* A second slurmctld, whose name has a number, only waits as long as the first one runs. */
+    if (event_page && is_controller && !getenv(SCRIPT_MODE) && number_in(DAEMON) == 0)
         event_page->scheduler = (int32_t)getpid();
     if (event_page)
         name_waits();

@@ -60,7 +60,7 @@ def of_run(
     """
     wanted = knobs.events
     nodes = [name for of_class in knobs.nodes.machine.classes for name in of_class.each]
-    world = checks.World(nodes, partitions, jobs, last, hosts, renamed, has_accounting)
+    world = checks.World(nodes, partitions, jobs, last, hosts, renamed, has_accounting, knobs.nodes.controllers)
     given = checks.expanded(_file(wanted.path).lines, world) if wanted.path else []
     events = list(given)
     if wanted.failures is not None:

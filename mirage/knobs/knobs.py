@@ -46,6 +46,8 @@ class NodeKnobs:
     classes: Machine | None
     steps: str
     front_ends: int
+    controllers: int
+    """Number of slurmctld."""
 
     @property
     def machine(self) -> Machine:

@@ -610,6 +610,18 @@ TABLE = (
         variable="mirage_front_end",
     ),
     Knob(
+        "CONTROLLERS",
+        "nodes.controllers",
+        "1",
+        at_least(1, most=2),
+        "1 or 2",
+        "number of slurmctld; the second one takes over when the first does not answer (events failover and take-back)",
+        _BUILD,
+        is_input=True,
+        group=CLUSTER,
+        variable="mirage_controllers",
+    ),
+    Knob(
         "ACCOUNTING",
         "scheduler.accounting",
         "auto",

@@ -84,8 +84,10 @@ def unplanned(samples: pl.DataFrame, kind: str, planned: Mapping[str, NDArray[np
 
 
 def controller_ends(collected: Collected) -> list[tuple[float, float]]:
-    """When events ended the controller: from when the replay began to do so until it had."""
-    return [(one.began, one.played) for one in _ending_controller(collected) if one.began is not None and one.played is not None]
+    """When events ended the controller, or let the first one take control back: from when the replay began to do so until it
+    had."""
+    ends = [*_ending_controller(collected), *collected.events.done(actions.TAKE_BACK)]
+    return [(one.began, one.played) for one in ends if one.began is not None and one.played is not None]
 
 
 def _ending_controller(collected: Collected) -> list[RunEvent]:

@@ -65,6 +65,7 @@ _FEATURES = (
     _knob("PRESET", "none"),
     _knob("ACCOUNTING", "auto"),
     _knob("FRONT_END", "0"),
+    _knob("CONTROLLERS", "1"),
     _knob("SAVES", "disk"),
     _knob("OFFSET", "0"),
     _knob("MIN_RUNTIME", "0"),

@@ -25,10 +25,12 @@ FILE = "run/absent"
 STOPPED = "stopped"
 STATE_KEY = "absent"
 """Key of the farm's state with the digest of the file that it has read."""
+STANDBY_KEY = "standby_pid"
+"""Key of the farm's state with the process id of a second controller that is not in charge."""
 NAME_VARIABLE = "SLURM_MIRAGE_DAEMON"
 """Environment variable of a daemon, and of the programs that it starts itself: its name in the farm's specification."""
 LARGEST = 4 << 20
-_STATE = Object({"pid": COUNT, "start_time": COUNT, "controller_pid": COUNT, STATE_KEY: IfThere(TEXT)})
+_STATE = Object({"pid": COUNT, "start_time": COUNT, "controller_pid": COUNT, STANDBY_KEY: IfThere(COUNT), STATE_KEY: IfThere(TEXT)})
 
 
 class NoFarm(Exception):

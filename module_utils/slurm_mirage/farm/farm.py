@@ -532,13 +532,15 @@ class Farm:
         digest of the specification that it read last; phase: starting, running or stopping; daemons: {wanted, up, ready} by kind;
         leaving: number of daemons that have to end before others start; rate: nodes' daemons that become ready per second, or
         null; waiting_for_memory: seconds for which none of them could be started and the available memory has not grown, or null;
+        controller_pid: process of the first controller that is not absent; standby_pid: that of a second one beside it, or 0;
         restarts: number of unexpected ends; failing: last error by name of at most SHOWN_FAILURES failing daemons; failing_count:
         number of all; trouble: why no daemon can be started, or empty; stopped: process ids by name of the daemons other than
         nodes' that somebody has stopped (SIGSTOP) for STOPPED_AFTER seconds; refused: reason by isolation measure that the kernel
         refused; absent: digest of the file with the daemons that a run takes away (absent.py), empty without any
         """
         kinds = [name for name in DAEMON_KINDS if self.wanted[name]]
-        controller = next((daemon for daemon in map(self.daemons.get, DAEMON_KINDS) if daemon and daemon.kind.is_controller), None)
+        controllers = [self.daemons[kind.name] for kind in KINDS if kind.is_controller and kind.name in self.daemons]
+        controller = next((daemon for daemon in controllers if not daemon.is_absent), None)
         is_starting = self.phase == "starting"
         nodes = sum(self.ready[name] for name in NODE_KINDS)
         rate = self.rate.note(nodes, time.monotonic()) if is_starting and not self.leaving else None
@@ -553,6 +555,7 @@ class Farm:
             "rate": rate and round(rate, 1),
             "waiting_for_memory": self.pace.waiting if any(self.queues[name] for name in NODE_KINDS) else None,
             "controller_pid": controller.pid if controller else 0,
+            absent.STANDBY_KEY: next((daemon.pid for daemon in controllers[1:] if daemon is not controller), 0),
             "restarts": self.restarts,
             "failing": dict(itertools.islice(self._failing(), SHOWN_FAILURES)),
             "failing_count": sum(1 for _ in self._failing()),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.files import differs, write_atomically
-from ..rm.slurm import front_end, release_change
+from ..rm.slurm import front_end, release_change, second_controller
 from ..rm.slurm.clock_settings import follow, on_event_clock
 from ..rm.slurm.conf import HEADER, Nodes, merge, read_by_nodes, render, render_settings, slim_files
 from ..rm.slurm.filler_settings import with_fillers
@@ -38,6 +38,8 @@ def configure(options: Mapping[str, Any], write: bool) -> dict[str, Any]:
         parameters["settings"], parameters["partitions"] = with_fillers(
             options["settings"], options["partitions"], options["filler_grace"], version
         )
+    second = second_controller.hostname(options["controllers"], options["address"], options["hosts"])
+    parameters["settings"] = second_controller.with_second(parameters["settings"], second, version)
     nodes, own_nodes = placed(parameters, front_ends or classes, before)
     wanted = wanted_files(directory, parameters, classes, nodes, own_nodes)
     touched = update(directory, wanted, device_files(directory, classes), write)
@@ -45,7 +47,8 @@ def configure(options: Mapping[str, Any], write: bool) -> dict[str, Any]:
         "changed": bool(touched),
         "files": [str(path) for path in touched[:10]],
         "diff": {"before": before, "after": wanted[slurm_conf], "before_header": "slurm.conf", "after_header": "slurm.conf"},
-        "slurmctld_digest": digest(wanted[slurm_conf]),
+        "slurmctld_digest": digest(*(wanted[path] for path in (slurm_conf, directory / second_controller.CONF) if path in wanted)),
+        "second_hostname": second,
         "nodes": [farm_entry(directory, parameters, wanted, item) for item in own_nodes],
     }
 
@@ -66,6 +69,9 @@ def wanted_files(
     built_for = release_change.line(parameters["version"])
     partitions = [known(partition, PARTITION_WORDS_SINCE, parameters["version"]) for partition in parameters["partitions"]]
     files = {directory / "etc/slurm.conf": render(settings, lines, partitions, built_for)}
+    if parameters["controllers"] > 1:
+        own = second_controller.own_settings(settings, directory)
+        files[directory / second_controller.CONF] = render(own, lines, partitions, built_for)
     # Every daemon reads its other files from the folder of its slurm.conf (common/read_config.c, get_extra_conf_path).
     folder = directory / ("etc" if parameters["wide_steps"] else "etc/nodes")
     for name, text in files_beside(parameters["version"]).items():
@@ -104,7 +110,8 @@ def update(directory: Path, wanted: dict[Path, str], devices: Sequence[Path], wr
     outdated = [path for path, text in wanted.items() if differs(path, text)]
     missing = [path for path in devices if not path.is_symlink()]
     etc = directory / "etc"
-    own = [etc / "common.conf", etc / "gres.conf", etc / "cgroup.conf", *(etc / "nodes").glob("*.conf"), *etc.glob(f"{GPU}[0-9]*")]
+    own = [directory / second_controller.CONF]
+    own += [etc / "common.conf", etc / "gres.conf", etc / "cgroup.conf", *(etc / "nodes").glob("*.conf"), *etc.glob(f"{GPU}[0-9]*")]
     surplus = [path for path in own if path not in wanted and path not in devices and path.exists()]
     if outdated or missing or surplus:
         refuse_during_run(directory)

@@ -25,6 +25,7 @@ from ..farm import absent
 from ..jobs import cluster_events as events
 from ..jobs.cluster_events import ClusterEvent
 from ..rm.api import Refused, ResourceManagerError, Unclear
+from ..rm.daemon_kinds import FIRST_CONTROLLER
 from .actions import DONE, REFUSED, UNKNOWN, Cancel, Event, Happen
 from .process import Failed
 from .submitter import Submitter
@@ -52,6 +53,10 @@ _DONE_IF_REFUSED = frozenset({events.RESUME, events.RESERVE, events.RELEASE})
 """Changes that Slurm refuses if they were made before: that was the replay which was killed."""
 _TAKES = {events.FAIL: (True, False), events.RETURN: (False, False), events.SILENCE: (True, True), events.ANSWER: (False, True)}
 """Actions that take nodes away or return them: whether they are away then, and whether they are only stopped."""
+_TAKES_CONTROLLER = {events.FAILOVER: True, events.TAKE_BACK: False}
+"""Actions that take the first controller away or return it: whether it is away then."""
+_ENDS_CONTROLLER = (events.KILL_CONTROLLER, *_TAKES_CONTROLLER)
+"""Actions after which another controller answers, or the same one started again."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,9 @@ class Away:
 
     def after(self, event: ClusterEvent) -> Away:
         """Those that are away after an event."""
+        if event.action in _TAKES_CONTROLLER:
+            is_gone, first = _TAKES_CONTROLLER[event.action], {FIRST_CONTROLLER}
+            return Away(self.gone | first if is_gone else self.gone - first, self.stopped)
         if event.action not in _TAKES:
             return self
         is_away, is_stopped = _TAKES[event.action]
@@ -177,6 +185,9 @@ class EventPlayer:
             manager.set_nodes(event.target, action, reason)
         elif action in _TAKES:
             self.take_away(self.away(event))
+        elif action in _TAKES_CONTROLLER:
+            self._all.doubtful = True
+            self.take_away(self.away(event))
         elif action == events.RESERVE:
             manager.reserve(event.target, event.argument, self._began_virtual())
         elif action == events.RELEASE:
@@ -267,7 +278,7 @@ class EventPlayer:
         """The event that has ended the controller since its last restart was noticed, and the real instant; None if none has."""
         history = self._all.history
         noticed = history.restarts[-1]["real"] if history.restarts else 0.0
-        ends = [event.number for event in self._planned if event.action == events.KILL_CONTROLLER]
+        ends = [event.number for event in self._planned if event.action in _ENDS_CONTROLLER]
         began = [(number, float(history.events_began[number]["real"])) for number in ends if number in history.events_began]
         return next(((number, real) for number, real in reversed(began) if real >= noticed), (None, 0.0))
 

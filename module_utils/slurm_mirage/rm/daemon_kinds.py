@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+FIRST_CONTROLLER = "slurmctld"
+"""The farm's name of the controller that is in charge while it runs, where a cluster may have a second one."""
+
 
 class Role(Enum):
     """What daemons of a kind are for. They are stopped in this order, PREREQUISITEs in the reverse of that of the table."""

@@ -28,6 +28,10 @@ CONTROLLER_ONLY = re.compile(
 says that slurmd or the commands use it too, or does not say."""
 
 
+CONTROLLER_HOST = "slurmctldhost"
+"""Key, in lower case, of a setting that has a line for each of the values in its list."""
+
+
 class Line(Protocol):
     """An object with a line in slurm.conf."""
 
@@ -119,7 +123,12 @@ def merge(defaults: Mapping[str, Any], *overrides: Mapping[str, Any]) -> dict[st
 
 def render_settings(settings: Mapping[str, Any]) -> str:
     """The settings' lines, sorted by key."""
-    return "".join(_word("slurm.conf", key, settings[key]) + "\n" for key in sorted(settings, key=str.lower))
+    lines = []
+    for key in sorted(settings, key=str.lower):
+        value = settings[key]
+        is_repeated = key.lower() == CONTROLLER_HOST and isinstance(value, (list, tuple))
+        lines += [_word("slurm.conf", key, one) + "\n" for one in (value if is_repeated else [value])]
+    return "".join(lines)
 
 
 def render(settings: Mapping[str, Any], nodes: Iterable[Line], partitions: Sequence[Mapping[str, Any]], comment: str = "") -> str:

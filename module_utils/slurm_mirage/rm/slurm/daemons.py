@@ -10,7 +10,8 @@ from typing import Any
 
 from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
-from ..daemon_kinds import CLOCK, DaemonKind, Role
+from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, DaemonKind, Role
+from . import second_controller
 
 MANAGER = "Slurm"
 # munged does not use the virtual clock: credentials are checked against real time on every host. The database server does not
@@ -20,10 +21,11 @@ MUNGED = DaemonKind(
 )
 MARIADBD = DaemonKind("mariadbd", Role.PREREQUISITE, MANAGER, uses_clock=False, is_database=True)
 SLURMDBD = DaemonKind("slurmdbd", Role.PREREQUISITE, MANAGER)
-SLURMCTLD = DaemonKind("slurmctld", Role.CONTROLLER, MANAGER, keeps_priority=True, records=("log/jobcomp.log",))
+SLURMCTLD = DaemonKind(FIRST_CONTROLLER, Role.CONTROLLER, MANAGER, keeps_priority=True, records=("log/jobcomp.log",))
+SECOND_SLURMCTLD = DaemonKind(second_controller.NAME, Role.CONTROLLER, MANAGER, keeps_priority=True, records=SLURMCTLD.records)
 SLURMD = DaemonKind("slurmd", Role.NODE, MANAGER, nodes_per_namespace=64)
 BROKER = DaemonKind("broker", Role.SERVICE, MANAGER)
-KINDS = (MUNGED, CLOCK, MARIADBD, SLURMDBD, SLURMCTLD, SLURMD, BROKER)
+KINDS = (MUNGED, CLOCK, MARIADBD, SLURMDBD, SLURMCTLD, SECOND_SLURMCTLD, SLURMD, BROKER)
 """In the order in which they are started."""
 
 BROKER_SOCKET = "run/private/broker.socket"
@@ -59,6 +61,8 @@ class Layout:
     """Whether jobs may change their size: then the broker runs beside slurmctld."""
     event_clock: bool = False
     """Whether the instance has an event clock, whose coordinator then runs on this host."""
+    second_hostname: str = ""
+    """Host name that the second slurmctld sees; empty: there is none on this host."""
 
 
 def layout_of(options: Mapping[str, Any]) -> Layout:
@@ -76,6 +80,7 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
         python=options["python"],
         malleable=options["malleable"],
         event_clock=options["event_clock"],
+        second_hostname=options["second_hostname"] if options["controller"] else "",
     )
 
 
@@ -93,6 +98,8 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
         if layout.database_port:
             daemons += [_mariadbd(directory, layout), _slurmdbd(directory, layout)]
         daemons.append(_slurmctld(directory, layout, layout.controller_hostname))
+        if layout.second_hostname:
+            daemons.append(_second_slurmctld(directory, layout))
         if layout.malleable:
             daemons.append(_broker(directory, layout))
     return daemons + [_slurmd(directory, layout, nodes) for nodes in layout.nodes]
@@ -165,6 +172,19 @@ def _slurmctld(directory: Path, layout: Layout, hostname: str) -> Specification:
         "environment": {"SLURM_CONF": f"{etc}/slurm.conf"},
     }
     return daemon if hostname == layout.hostname else daemon | {"hostname": hostname}
+
+
+def _second_slurmctld(directory: Path, layout: Layout) -> Specification:
+    """Its pid file and its log are named in a slurm.conf of its own: a slurmctld ends the one whose pid file it finds."""
+    conf = str(directory / second_controller.CONF)
+    return {
+        **_slurmctld(directory, layout, layout.second_hostname),
+        "kind": SECOND_SLURMCTLD.name,
+        "name": SECOND_SLURMCTLD.name,
+        "command": [f"{layout.sbin}/slurmctld", "-D", "-f", conf],
+        "ready_file": str(directory / second_controller.PID_FILE),
+        "environment": {"SLURM_CONF": conf},
+    }
 
 
 def _slurmd(directory: Path, layout: Layout, nodes: Mapping[str, Any]) -> Specification:
