@@ -90,6 +90,15 @@ def controller_ends(collected: Collected) -> list[tuple[float, float]]:
     return [(one.began, one.played) for one in ends if one.began is not None and one.played is not None]
 
 
+def due_without_controller(collected: Collected) -> pl.Expr:
+    """Whether a submission was due after an event that ended the controller, when none answered: the replay waits, as a user's
+    sbatch does. Of a frame with the column submit."""
+    reason, slack = pl.lit(False), SLACK * collected.time.second
+    for begin, end in controller_ends(collected):
+        reason |= pl.col("submit").is_between(begin - slack, end + slack + collected.halted_by_events)
+    return reason
+
+
 def _ending_controller(collected: Collected) -> list[RunEvent]:
     """The events that were carried out and ended the controller: another configuration does, where Slurm reads it at its start
     only."""

@@ -31,7 +31,8 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
     latency = start_latencies(collected, layout)
     stretched = shares(collected, resolution)
     whole = Stretch.of(stretched)
-    lag_mean = rounded(jobs["submit_lag"].mean())
+    lags = jobs.filter(~events.due_without_controller(collected))["submit_lag"]
+    lag_mean = rounded(lags.mean())
     planned = events.planned_absence(collected, samples, len(layout.nodes))
     lacking, most_lacking = lacking_nodes(samples, len(layout.nodes), planned)
     silent = events.unplanned(samples, SILENT, planned)
@@ -44,8 +45,8 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
             "median_runtime": rounded(scales.median_runtime),
         },
         "submit_lag_mean": lag_mean,
-        "submit_lag_p50": quantile(jobs["submit_lag"], 0.5),
-        "submit_lag_p99": quantile(jobs["submit_lag"], 0.99),
+        "submit_lag_p50": quantile(lags, 0.5),
+        "submit_lag_p99": quantile(lags, 0.99),
         "submit_lag_of_wait": rounded(lag_mean / scales.mean_wait) if lag_mean is not None and scales.mean_wait else None,
         "start_latency_p50": quantile(latency, 0.5),
         "start_latency_mean": rounded(latency.mean()),

@@ -36,6 +36,8 @@ PATIENCE = 60.0
 """Real seconds for the farm to take daemons away, or to start the controller again."""
 PAUSE = 0.01
 """Real seconds between two looks at the farm's state, where time does not stand while this program works."""
+AGAIN_AFTER = 1.0
+"""Seconds of this process's clock between two questions whether the first controller has taken control back."""
 COMMAND_LIMIT = 300.0
 """Real seconds for a user's command."""
 FORGOTTEN_WITHIN = 10.0
@@ -136,7 +138,10 @@ class EventPlayer:
 
     def _seen(self, event: ClusterEvent) -> int:
         """What tells afterwards whether an event was carried out: of a requeue how often the job was requeued before, of a
-        controller that is killed when it was started; 0 for others."""
+        controller that is killed when it was started, of a take-back when the one before was; 0 for others."""
+        if event.action == events.TAKE_BACK:
+            # No question: between the two controllers none answers.
+            return self._all.history.boot_time or 0
         if event.action == events.KILL_CONTROLLER:
             return self._all.retry_until_answered(self._all.manager.controller).boot_time
         if event.action == events.REQUEUE and (job_id := self._job_id(event)) is not None:
@@ -188,6 +193,8 @@ class EventPlayer:
         elif action in _TAKES_CONTROLLER:
             self._all.doubtful = True
             self.take_away(self.away(event))
+            if action == events.TAKE_BACK:
+                self._await_other_controller(self._all.history.events_began[event.number]["seen"])
         elif action == events.RESERVE:
             manager.reserve(event.target, event.argument, self._began_virtual())
         elif action == events.RELEASE:
@@ -273,6 +280,14 @@ class EventPlayer:
             raise Refused("the controller does not run")
         self._all.doubtful = True
         self._end_controller(pid)
+
+    def _await_other_controller(self, seen: int) -> None:
+        """Wait until another controller answers than that which was `seen`. Raises ResourceManagerError, Failed and Stopped."""
+        deadline = real_time.now() + PATIENCE
+        while self._all.manager.controller().boot_time == seen:
+            if real_time.now() > deadline:
+                raise Failed(f"the first controller did not take control back within {PATIENCE:g} s; see its log")
+            self._all.waker.sleep(AGAIN_AFTER)
 
     def controller_ended(self) -> tuple[int | None, float]:
         """The event that has ended the controller since its last restart was noticed, and the real instant; None if none has."""

@@ -224,9 +224,15 @@ class Registered:
     all_ready: bool
 
 
+SECOND_CONTROLLER = 10**11
+
+
 @dataclass(frozen=True)
 class Controller:
-    """The running controller: since when it runs, the id that it gives to the next job, and its version."""
+    """The running controller: since when it runs, the id that it gives to the next job, and its version.
+
+    boot_time: s since the epoch; of a second controller SECOND_CONTROLLER more, as both may have been started in the same second
+    """
 
     boot_time: int
     next_id: int

@@ -25,6 +25,7 @@ from ...clock import instance_clock, real_limit
 from ...jobs import arrays, cluster_events
 from ..api import (
     NODE_GROUPS,
+    SECOND_CONTROLLER,
     SUBMIT_TIMEOUT,
     Controller,
     JobDetails,
@@ -40,7 +41,7 @@ from ..api import (
     Unavailable,
     Unclear,
 )
-from . import daemon_log
+from . import daemon_log, second_controller
 from .array_words import id_of, name_of
 from .node_states import READY, all_ready, count_states, ready
 from .prepared import Prepared, Process, end, script_of
@@ -140,9 +141,10 @@ OWNERS_FORMAT = "%A|%F|%K|%V|%u|%j"
 
 def parse_controller(text: str) -> Controller:
     """The controller in an answer of `scontrol show config`. Raises Unavailable if it is not in it."""
-    words = dict(re.findall(r"^(BOOT_TIME|NEXT_JOB_ID|SLURM_VERSION)\s*=\s*(\S+)", text, re.MULTILINE))
+    words = dict(re.findall(r"^(BOOT_TIME|NEXT_JOB_ID|SLURM_VERSION|SLURM_CONF)\s*=\s*(\S+)", text, re.MULTILINE))
     try:
-        return Controller(int(words["BOOT_TIME"]), int(words["NEXT_JOB_ID"]), words.get("SLURM_VERSION", ""))
+        second = SECOND_CONTROLLER if words.get("SLURM_CONF", "").endswith(f"/{second_controller.CONF}") else 0
+        return Controller(int(words["BOOT_TIME"]) + second, int(words["NEXT_JOB_ID"]), words.get("SLURM_VERSION", ""))
     except (KeyError, ValueError) as error:
         raise Unavailable(f"scontrol show config: no usable BOOT_TIME and NEXT_JOB_ID in it ({error})") from error
 

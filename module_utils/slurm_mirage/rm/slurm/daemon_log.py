@@ -16,6 +16,7 @@ from pathlib import Path
 from ...base import user_folders
 from ..evidence import NODE_DOWN, OTHER_COMPLAINT, Complaint
 from ..evidence import Span as Span
+from . import second_controller
 
 _LINE = re.compile(r"\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)\] (?:\[[^\]]*\] )?(?P<error>(?:error|fatal): )?(?P<text>.*)")
 
@@ -34,6 +35,8 @@ _EXPECTED = re.compile(
     r"|_find_node_record: lookup failure for node \"frontend\d|invalid batch host frontend\d"
     r"|could not open job state file|trying backup state save file\. jobs may be lost"
     r"|configured maxjobcount may lead to job_state being larger"
+    # A second slurmctld in standby refuses what is meant for the one in charge, and the sender asks that.
+    r"|invalid rpc received \w+ while in standby mode"
     r"|_refresh_assoc_mgr_qos_list: no new list given back",
     re.IGNORECASE,
 )
@@ -90,10 +93,10 @@ def size(path: Path) -> int:
 
 
 def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]:
-    """The complaints in slurmctld.log and the slurmd.NODE.log of `folder`, which are those of this host's daemons.
+    """The complaints in slurmctld.log, slurmctld2.log and the slurmd.NODE.log of `folder`, which are those of this host's daemons.
 
-    slurmctld.log had `offset` bytes when the span began. Lines of slurmd, and the end of the span, are known by the lines' own time
-    stamps, which are in UTC: the farm starts the daemons with TZ=UTC.
+    slurmctld.log had `offset` bytes when the span began. Lines of the others, and the end of the span, are known by the lines' own
+    time stamps, which are in UTC: the farm starts the daemons with TZ=UTC.
     """
     since = _stamp(span.virtual)
     until = None if span.until is None else _stamp(span.until + 1)
@@ -103,7 +106,7 @@ def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]
         yield from _of(logs, "slurmctld.log", offset, "", until)
         for name in logs.names():
             # Most of thousands of logs have not been written to for long. File times are real time.
-            if name.startswith("slurmd.") and name.endswith(".log"):
+            if name == second_controller.LOG or (name.startswith("slurmd.") and name.endswith(".log")):
                 status = logs.status(name)
                 if status is not None and status.st_mtime >= span.real - 1:
                     yield from _of(logs, name, 0, since, until)

@@ -16,14 +16,18 @@ its nodes, so the host reduces the log to freed.csv.
 from __future__ import annotations
 
 import csv
+import heapq
 import io
+import itertools
 import re
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
 from ...base import user_folders
 from ...base.strict_json import COUNT, INSTANT
 from ..api import Freed
+from . import second_controller
 from .array_words import id_of
 from .daemon_log import raw_lines
 
@@ -35,11 +39,13 @@ _ENDED, _FREED = b"deallocate_nodes", b"cleanup_completing"
 # 22.05: `TRACE_JOBS: cleanup_completing: JobId=2`; 17.11: `cleanup_completing:  JobID=2 State=0x3 NodeCnt=1`. The number of a task
 # of an array, or of a part of a heterogeneous job, is in parentheses.
 _JOB = rb"JobI[dD]=(?:(\d+)_(\d+)\(|\d+[_+][^ (]*\()?(\d+)"
+_STAMP, _STAMP_LENGTH = re.compile(rb"\[\d{4}-\d\d-\d\dT"), len("[2026-11-22T10:17:36.137]")
 _LINE = re.compile(rb"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\] (?:TRACE_JOBS: )?(\w+):  ?" + _JOB)
 
 
 def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]:
-    """End of each job and when its processors were free, by job id, from slurmctld.log in `folder` after its first `offset` bytes.
+    """End of each job and when its processors were free, by job id, from slurmctld.log in `folder` after its first `offset` bytes,
+    and from the log of a second slurmctld since then.
 
     Of a job that ran several times it is the last run. Jobs that were completing when the log ended are left out.
     """
@@ -48,9 +54,7 @@ def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]
     if not folder.is_dir():
         return instants
     with user_folders.open_folder(folder.parent, folder.name) as logs:
-        for line in raw_lines(logs, "slurmctld.log", offset):
-            if not (_ENDED in line or _FREED in line) or (match := _LINE.match(line)) is None:
-                continue
+        for match in _matches(logs, offset):
             array, task, own_id = (word.decode() if word else "" for word in match.groups()[2:])
             job_id, instant = id_of(own_id, array, task), _seconds(match[1])
             if match[2] == _ENDED and instant is not None:
@@ -59,6 +63,19 @@ def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]
             elif match[2] == _FREED and instant is not None and job_id in ended:
                 instants[job_id] = (ended.pop(job_id), instant)
     return instants
+
+
+def _matches(logs: user_folders.Folder, offset: int) -> Iterator[re.Match[bytes]]:
+    """The lines that name an instant of a job, in the order of their time stamps."""
+    first = (line for line in raw_lines(logs, "slurmctld.log", offset) if _STAMP.match(line))
+    begin = next(first, None)
+    if begin is None:
+        return
+    stamp = begin[:_STAMP_LENGTH]
+    second = (line for line in raw_lines(logs, second_controller.LOG, 0) if _STAMP.match(line) and line[:_STAMP_LENGTH] >= stamp)
+    for line in heapq.merge(itertools.chain([begin], first), second, key=lambda line: line[:_STAMP_LENGTH]):
+        if (_ENDED in line or _FREED in line) and (match := _LINE.match(line)) is not None:
+            yield match
 
 
 def _seconds(stamp: bytes) -> float | None:

@@ -17,7 +17,9 @@ from .setting_names import named, release_of
 
 NAME = "slurmctld2"
 """The farm's name of the daemon. Its number names its waits on the event clock."""
-CONF, PID_FILE, LOG_FILE = "etc/slurm2.conf", f"run/{NAME}.pid", f"log/{NAME}.log"
+LOG = f"{NAME}.log"
+"""Its log file."""
+CONF, PID_FILE, LOG_FILE = "etc/slurm2.conf", f"run/{NAME}.pid", f"log/{LOG}"
 """Paths in the instance's directory."""
 SINCE = (18, 8)
 """The first release with several lines SlurmctldHost."""
@@ -50,7 +52,7 @@ def with_second(settings: Mapping[str, Any], second: str, version: str) -> dict[
 def own_settings(settings: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """The settings in the slurm.conf of the second slurmctld, from those of the first.
 
-    Slurm takes `localhost` for the name of each host (common/read_config.c, _normalize_control), and the second slurmctld would
+    Slurm takes `localhost` for the name of each host (common/read_config.c, _load_slurmctld_host), and the second slurmctld would
     take itself for the first one.
     """
     first, second = settings["SlurmctldHost"]
