@@ -43,6 +43,8 @@ NOTICED_WITHIN = 120.0
 """Virtual seconds after the end of an absence within which jobs may still end because of it: a node that registers again tells
 which jobs it does not have."""
 NODE_FAILURE, REQUEUED, CANCELLED = "failure of a node", "requeue by an event", "cancellation by an event"
+CONTROLLER_CHANGED = "change of the controller"
+END_UNKNOWN = "time limit: the controller did not know of the end"
 UNPLANNED_FAILURE = "failure of a node without an event"
 OTHER = "preemption or another cause"
 CAUSED_SCHEMA = {
@@ -132,6 +134,18 @@ class ClusterEvents:
         """The events with these actions that were carried out."""
         return [event for event in self.events if event.action in names and event.outcome == DONE]
 
+    def first_controller_away(self) -> list[tuple[int, float, float]]:
+        """When the first controller did not run because of an event: number of the event, begin, end (infinite if none returned
+        it)."""
+        spans = []
+        back = [event.played for event in self.done(actions.TAKE_BACK) if event.played is not None]
+        for event in self.done(actions.KILL_CONTROLLER, actions.FAILOVER):
+            assert event.began is not None and event.played is not None
+            is_short = event.action == actions.KILL_CONTROLLER
+            end = event.played if is_short else next((played for played in back if played >= event.played), math.inf)
+            spans.append((event.number, event.began, end))
+        return spans
+
     def out_of_service(
         self, instants: NDArray[np.float64], slack: float = 0.0, *, by: Set[str] = frozenset(BEGINS), reserved: bool = True
     ) -> NDArray[np.float64]:
@@ -149,10 +163,16 @@ class ClusterEvents:
             count += is_out
         return count
 
-    def cause_of(self, hosts: Set[str], end: float, job: int, state: str, second: float) -> tuple[int | None, str]:
+    def cause_of(
+        self, hosts: Set[str], end: float, job: int, state: str, second: float, halted: float = 0.0
+    ) -> tuple[int | None, str]:
         """The event that ended an execution on these nodes at this instant, and the cause in words; None if no event did.
 
-        state: of the execution in the completion log; second: trace seconds in a virtual second
+        state: of the execution in the completion log; second: trace seconds in a virtual second; halted: trace seconds for which
+        no controller answered because of events
+
+        A node that registers with another controller may tell it late which jobs it has, and jobs that started in between count as
+        lost: a message that the second controller refuses is sent again after half of SlurmctldTimeout.
         """
         allowed = NOTICED_WITHIN * second
         ended_by = actions.CANCEL if state == "CANCELLED" else actions.REQUEUE
@@ -165,6 +185,10 @@ class ClusterEvents:
         for absence in reversed(self.absences):
             if absence.action in DISTURBING and absence.nodes & hosts and absence.begin - second <= end <= absence.end + allowed:
                 return absence.number, NODE_FAILURE
+        for event in reversed(self.done(actions.KILL_CONTROLLER, actions.FAILOVER, actions.TAKE_BACK)):
+            assert event.began is not None and event.played is not None
+            if state == "NODE_FAIL" and event.began - second <= end <= event.played + halted + allowed:
+                return event.number, CONTROLLER_CHANGED
         return None, UNPLANNED_FAILURE if state == "NODE_FAIL" else OTHER
 
 
@@ -267,11 +291,11 @@ def _reservations(events: Sequence[RunEvent], origin: float, nodes: frozenset[st
     return sorted(found, key=lambda one: (one.begin, one.number))
 
 
-def caused(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+def caused(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap, halted: float = 0.0) -> pl.DataFrame:
     """The executions of jobs that ended by a failure of a node, a requeue or a cancellation: columns of CAUSED_SCHEMA.
 
-    lines: of the completion log (`run_records.completions`) with hosts. is_lost: whether the job went on with another execution, or
-    ended by the failure of a node
+    lines: of the completion log (`run_records.completions`) with hosts; halted: as of `ClusterEvents.cause_of`. is_lost: whether
+    the job went on with another execution, or ended by the failure of a node
     """
     if not events:
         return pl.DataFrame(schema=CAUSED_SCHEMA)
@@ -284,7 +308,7 @@ def caused(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap) -> pl.Data
     ).iter_rows():
         if end is None:
             continue
-        number, cause = events.cause_of(_expanded(hosts), end, job, state, time.second)
+        number, cause = events.cause_of(_expanded(hosts), end, job, state, time.second, halted)
         rows.append((job, number, cause, start, end, processors or 0, not final or state == "NODE_FAIL"))
     return pl.DataFrame(rows, schema=CAUSED_SCHEMA, orient="row")
 
@@ -348,6 +372,26 @@ def _expanded(hosts: str | None) -> set[str]:
         return set(hostlist.expand(hosts or ""))
     except ValueError:
         return set()
+
+
+def told_late(events: ClusterEvents, joined: pl.DataFrame, time: TimeMap, halted: float) -> pl.DataFrame:
+    """The jobs whose nodes could not tell their ends to the first controller at once, because an event had ended it: columns of
+    CAUSED_SCHEMA, without a cause where the record has the state that the job had. A node asks the first controller before the
+    second one.
+
+    joined: the records of each job; halted: trace seconds for which no controller answered because of events
+    """
+    rows = []
+    ended = joined.select(
+        "id", "s_allocated", start=time.trace(col("s_start")), end=time.trace(col("s_end")),
+        is_killed=(col("s_state") == "TIMEOUT") & col("completed"),
+    ).drop_nulls(["id", "start", "end"])  # fmt: skip
+    allowed = halted + NOTICED_WITHIN * time.second
+    for number, begin, end in events.first_controller_away():
+        within = ended.filter(col("end").is_between(begin - time.second, end + allowed))
+        for job, processors, start, ended_at, is_killed in within.iter_rows():
+            rows.append((job, number, END_UNKNOWN if is_killed else None, start, ended_at, processors or 0, False))
+    return pl.DataFrame(rows, schema=CAUSED_SCHEMA, orient="row").unique("job", keep="first", maintain_order=True)
 
 
 def disturbed_ends(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap) -> list[int]:

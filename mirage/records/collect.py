@@ -226,6 +226,8 @@ def collect(run: RunFolder) -> Collected:
     changes = resizes.resizes(answers, costs, submitted, time)
     malleable = plan.filter(col("malleable") != "").height
     filled = fillers.collect(run, log, ahead, time)
+    halted_by_events = clock.real_to_trace(journal.halted_by_events)
+    told_late = cluster_events.told_late(events, joined, time, halted_by_events)
     own_names = [*_own_names(plan, settings), *resizes.helpers(submitted["slurm_id"])]
     foreign = foreign_jobs(log, ahead, run.read_queue(), own_names, time.virtual_ns(journal.last_sign))
     evidence = _evidence(joined, time, manager.over_limit(run.configuration, clock.speed))
@@ -239,7 +241,7 @@ def collect(run: RunFolder) -> Collected:
         evidence=evidence,
         disagreements=pl.concat(
             [
-                disagreements.contradictions(joined, time, manager, held),
+                disagreements.contradictions(joined, time, manager, held, told_late["job"].to_list()),
                 disagreements.strays(submitted, lines, aftermath, records),
                 pl.DataFrame({"kind": damage}, schema_overrides=disagreements.SCHEMA).select(
                     id=pl.lit(None, pl.Int64), kind="kind", seconds=pl.lit(None, pl.Float64)
@@ -251,9 +253,9 @@ def collect(run: RunFolder) -> Collected:
         resubmitted=journal.resubmitted,
         interrupted=clock.real_to_trace(journal.interrupted),
         halted=clock.real_to_trace(journal.halted),
-        halted_by_events=clock.real_to_trace(journal.halted_by_events),
+        halted_by_events=halted_by_events,
         events=events,
-        caused=cluster_events.caused(events, lines, time),
+        caused=pl.concat([cluster_events.caused(events, lines, time, halted_by_events), told_late.drop_nulls("cause")]),
         availability=cluster_events.availability(events, lines, time, layout),
         launch_cost=None if journal.launch_cost.narrow is None else joined.select(col("launch_cost").mean()).item(),
         launch_cost_error=joined.select(col("launch_error").max()).item(),

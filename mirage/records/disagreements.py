@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 from polars import col
 
@@ -58,10 +60,13 @@ def in_record_only(manager: str) -> str:
     return f"in {manager}'s record only"
 
 
-def contradictions(joined: pl.DataFrame, time: TimeMap, manager: Records, held: float = 0.0) -> pl.DataFrame:
+def contradictions(
+    joined: pl.DataFrame, time: TimeMap, manager: Records, held: float = 0.0, told_late: Sequence[int] = ()
+) -> pl.DataFrame:
     """Disagreements between the records of a job beyond their resolution: id, kind, seconds.
 
-    held: virtual seconds for which a scheduling cycle of this run may have kept a launch or an end waiting
+    held: virtual seconds for which a scheduling cycle of this run may have kept a launch or an end waiting; told_late: ids of jobs
+    whose ends the manager learned late because of an event
 
     An end may be as late as a launch; where the record ends a job when its processors are free, as late as the ends of the run. A
     program may begin before the record's start by as much as a launch takes where that is written when the node has taken the job.
@@ -73,6 +78,7 @@ def contradictions(joined: pl.DataFrame, time: TimeMap, manager: Records, held: 
     late_end += manager.end_delay * NS
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
     early = late if manager.starts_when_accepted else step
+    is_told_late = col("id").is_in(told_late)
     start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
     stopped = col("r_stopped") - col("c_suspended")
     # The submission of a job that the replay found in Slurm after an interruption is unknown.
@@ -90,7 +96,11 @@ def contradictions(joined: pl.DataFrame, time: TimeMap, manager: Records, held: 
         ("submission", ~submission & ~adopted, col("s_submit") - col("v_submit")),
         ("start", both & ~start.is_between(-early, NS + late), start),
         # Slurm records the suspension as the end of a job that is cancelled while it is suspended.
-        ("end", both & ~end.is_between(-NS - late, late_end) & ~(cancelled & (col("r_pauses") > 0)), end),
+        (
+            "end",
+            both & ~end.is_between(-NS - late, late_end) & ~(cancelled & (col("r_pauses") > 0)) & ~(is_told_late & (end > 0)),
+            end,
+        ),
         (
             "suspended",
             both & (col("restarts") == 0) & (stopped.abs() > (NS + late) * col("r_pauses").clip(1)),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polars import col
 
 from mirage.cluster_events.planned import GENERATED, settings_of
-from mirage.records.cluster_events import DISTURBING, NOT_REACHED, Reservation, RunEvent, by_node, virtual_instants
+from mirage.records.cluster_events import DISTURBING, END_UNKNOWN, NOT_REACHED, Reservation, RunEvent, by_node, virtual_instants
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
 from mirage.records.run_samples import ANY, SILENT
@@ -126,6 +126,12 @@ def failed_jobs(collected: Collected) -> pl.Series:
     return collected.caused.filter(col("number").is_not_null())["job"]
 
 
+def killed_jobs(collected: Collected) -> pl.Series:
+    """Ids of jobs that were ended at their time limits because an event had ended the controller, which did not know that they
+    had ended."""
+    return collected.caused.filter(col("cause") == END_UNKNOWN)["job"]
+
+
 def not_carried_out(collected: Collected) -> list[str]:
     """Reasons for an inconclusive run: events that were refused, of which the outcome is unknown, or that were not reached."""
     reasons = []
@@ -148,7 +154,7 @@ def not_carried_out(collected: Collected) -> list[str]:
 
 def _is_end(event: RunEvent) -> bool:
     """Whether the event only ends what another one began."""
-    return event.action in (actions.RETURN, actions.ANSWER, actions.RESUME, actions.RELEASE, actions.RELEASE_JOB)
+    return event.action in (actions.RETURN, actions.ANSWER, actions.RESUME, actions.RELEASE, actions.RELEASE_JOB, actions.TAKE_BACK)
 
 
 def _in_words(event: RunEvent) -> str:

@@ -40,7 +40,7 @@ def broken(collected: Collected) -> list[tuple[str, int, str]]:
         ("not ended", state.is_in(NOT_ENDED), "not ended when the records were collected"),
         (
             "false timeout",
-            (state == "TIMEOUT") & within_limit,
+            (state == "TIMEOUT") & within_limit & ~col("id").is_in(events_of_run.killed_jobs(collected).implode()),
             f"killed at a time limit above the run time: {slack}{remedy(collected)}",
         ),
         (

@@ -363,3 +363,37 @@ def test_settings_and_files_depend_on_the_release(call: Caller, params: dict[str
 def test_an_invalid_release_is_refused(call: Caller, params: dict[str, Any]) -> None:
     result = call("slurm_config", **params, version="latest")
     assert result["msg"] == "wrong use: slurm_version=latest: it may be a release of Slurm, like 22.05.8"
+
+
+def test_a_second_slurmctld_has_a_configuration_of_its_own(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    two = {**params, "controllers": 2, "settings": {**params["settings"], "SlurmctldHost": "localhost(127.0.0.1)"}}
+    result = call("slurm_config", **two)
+    assert result["second_hostname"] == "127.0.0.2"
+    files = content(tmp_path)
+    first, second = (
+        [line for line in files[name].splitlines() if line.startswith("Slurmctld")] for name in ("slurm.conf", "slurm2.conf")
+    )
+    assert first == ["SlurmctldHost=localhost(127.0.0.1)", "SlurmctldHost=127.0.0.2(127.0.0.2)"]
+    assert second == [
+        "SlurmctldHost=127.0.0.1(127.0.0.1)",
+        "SlurmctldHost=127.0.0.2(127.0.0.2)",
+        f"SlurmctldLogFile={tmp_path}/log/slurmctld2.log",
+        f"SlurmctldPidFile={tmp_path}/run/slurmctld2.pid",
+    ]
+    assert [line for line in files["slurm2.conf"].splitlines() if not line.startswith("Slurmctld")] == [
+        line for line in files["slurm.conf"].splitlines() if not line.startswith("Slurmctld")
+    ]
+    assert call("slurm_config", **two)["changed"] is False
+    one = call("slurm_config", **{**two, "controllers": 1})
+    assert (one["second_hostname"], "slurm2.conf" in content(tmp_path)) == ("", False)
+    assert one["slurmctld_digest"] != result["slurmctld_digest"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [({"version": "17.11.2"}, "needs Slurm 18.08 or later"), ({"hosts": ["one", "two"], "hostname": "one"}, "one host")],
+)
+def test_where_there_can_be_no_second_slurmctld(call: Caller, params: dict[str, Any], change: dict[str, Any], reason: str) -> None:
+    settings = {**params["settings"], "SlurmctldHost": "localhost(127.0.0.1)"}
+    failed = call("slurm_config", **{**params, "settings": settings, "controllers": 2, **change})
+    assert failed["failed"] is True and reason in failed["msg"]

@@ -124,6 +124,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
     defaults = {
         "controller": True,
         "controller_digest": "",
+        "second_hostname": "",
         "fresh": "",
         "hostname": "localhost",
         "addresses": {},
@@ -149,7 +150,14 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
 
 
 def test_slurmctld_of_a_cluster_on_several_hosts_sees_the_host_name_of_its_host(params: dict[str, Any]) -> None:
-    defaults = {"controller": True, "controller_digest": "", "database_port": 0, "mariadbd": "", "wide_steps": False}
+    defaults = {
+        "controller": True,
+        "controller_digest": "",
+        "second_hostname": "",
+        "database_port": 0,
+        "mariadbd": "",
+        "wide_steps": False,
+    }
     defaults |= {"hostname": "10.0.0.1", "event_clock": False, "malleable": False, "python": sys.executable}
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
     munged, slurmctld = specifications(Path(params["directory"]), layout_of(wanted))
@@ -224,7 +232,14 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
     }
     clock = module.clock_of(directory, wanted)
     assert (clock["speed"], clock["charge"]) == ("event", True)
-    more = {"controller": False, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
+    more = {
+        "controller": False,
+        "hostname": "localhost",
+        "controller_hostname": None,
+        "controller_digest": "",
+        "second_hostname": "",
+        "database_port": 0,
+    }
     layout = layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True})
     munged, coordinator = specifications(directory, layout)
     assert coordinator["command"] == [f"{directory}/lib/clock_coordinator", f"{directory}/state/clock"]
@@ -234,7 +249,14 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
 
 def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:
     directory = Path(params["directory"])
-    more = {"controller": True, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
+    more = {
+        "controller": True,
+        "hostname": "localhost",
+        "controller_hostname": None,
+        "controller_digest": "",
+        "second_hostname": "",
+        "database_port": 0,
+    }
     more |= {"event_clock": False, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True, "python": sys.executable}
     layout = layout_of({**params, **more})
     munged, slurmctld, broker = specifications(directory, layout)
@@ -242,6 +264,31 @@ def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:
     assert broker["command"][:3] == [sys.executable, "-m", "slurm_mirage.programs.broker"]
     assert broker["ready_file"] == broker["command"][-1]
     elsewhere = replace(layout, controller_hostname=None)
+    assert [daemon["kind"] for daemon in specifications(directory, elsewhere)] == ["munged"]
+
+
+def test_a_second_slurmctld_runs_beside_the_first(params: dict[str, Any]) -> None:
+    directory = Path(params["directory"])
+    more = {
+        "controller": True,
+        "hostname": "localhost",
+        "controller_hostname": None,
+        "controller_digest": "",
+        "second_hostname": "",
+        "database_port": 0,
+    }
+    more |= {"event_clock": False, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": False, "python": sys.executable}
+    layout = layout_of({**params, **more, "second_hostname": "127.0.0.2"})
+    _, first, second = specifications(directory, layout)
+    assert (first["name"], second["name"], second["kind"], second["hostname"]) == (
+        "slurmctld",
+        "slurmctld2",
+        "slurmctld2",
+        "127.0.0.2",
+    )
+    assert second["command"][-1] == second["environment"]["SLURM_CONF"] == f"{directory}/etc/slurm2.conf"
+    assert first["ready_file"] != second["ready_file"], "a slurmctld ends the one whose pid file it finds"
+    elsewhere = layout_of({**params, **more, "controller": False, "second_hostname": "127.0.0.2"})
     assert [daemon["kind"] for daemon in specifications(directory, elsewhere)] == ["munged"]
 
 

@@ -57,6 +57,18 @@ def test_of_several_runs_of_a_job_the_last_one_counts(tmp_path: Path) -> None:
     assert of_log(tmp_path, LOG + unfinished).keys() == {1}
 
 
+def test_jobs_that_the_second_slurmctld_freed(tmp_path: Path) -> None:
+    """Its log has also lines of earlier runs. A job that both logs have ended last in the log with the later time."""
+    begin = "[2026-11-22T10:17:00.000] slurmctld version 22.05.8 started\n"
+    later = LOG.replace("10:17:", "10:25:").replace("JobId=1", "JobId=7")
+    (tmp_path / "slurmctld2.log").write_text("no time\n" + LOG.replace("10:17:", "09:17:").replace("JobId=1", "JobId=9") + later)
+    assert of_log(tmp_path, begin + LOG) == {
+        1: INSTANTS[1],
+        7: (BEGAN + 480.283, BEGAN + 481.210),
+        2: (BEGAN + 480.137, BEGAN + 482.457),
+    }
+
+
 @pytest.mark.parametrize(
     ("ended", "freed"),
     [

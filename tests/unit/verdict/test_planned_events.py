@@ -15,7 +15,18 @@ from run_folders import ORIGIN, REAL_ZERO, VIRTUAL_ZERO, MadeFolder, beside
 
 from mirage.cluster_events.planned import PlannedEvent, as_csv
 from mirage.metrics.availability import EMPTIED, OUT
-from mirage.records.cluster_events import NODE_FAILURE, OTHER, REQUEUED, Absence, ClusterEvents, Reservation, availability
+from mirage.records.cluster_events import (
+    CONTROLLER_CHANGED,
+    END_UNKNOWN,
+    NODE_FAILURE,
+    OTHER,
+    REQUEUED,
+    UNPLANNED_FAILURE,
+    Absence,
+    ClusterEvents,
+    Reservation,
+    availability,
+)
 from mirage.records.collect import Collected
 from mirage.records.time_map import TimeMap
 from mirage.verdict import events
@@ -190,6 +201,41 @@ def test_on_an_event_clock_the_end_of_the_controller_is_matched_in_real_time(run
     ended = {"slurmctld": [("", {"real": 1.5e9 + 1}), ("", {"real": REAL_ZERO + 201})]}
     left = events.remaining_ends(ended, run.collect(), "slurmctld")
     assert [one[1]["real"] for one in left["slurmctld"]] == [REAL_ZERO + 201]
+
+
+def test_what_the_absence_of_the_first_controller_did_to_jobs(tmp_path: Path) -> None:
+    """Job 1 ended while no controller answered, and the second one ended it at its limit. The nodes of job 2 asked the first
+    controller before the second. Job 3 began after the take-back, and a registration of before did not have it. Jobs 4 and 5 had
+    the same much later, of which no event is the cause."""
+    run = MadeFolder(tmp_path)
+    for due, runtime in ((0.0, 110.0), (0.0, 500.0), (900.0, 200.0), (2000.0, 100.0), (2000.0, 200.0)):
+        run.job(due, runtime=runtime, limit_minutes=2 if runtime == 110.0 else 60)
+    run.record(1, 1.0, 111.0)
+    run.slurm(1, 1.0, 171.0, "TIMEOUT")
+    run.record(2, 1.0, 501.0)
+    run.slurm(2, 1.0, 503.0)
+    run.slurm(3, 920.0, 960.0, "NODE_FAIL")
+    run.record(3, 1100.0, 1300.0, restart=1)
+    run.slurm(3, 1100.0, 1300.0)
+    run.record(4, 2001.0, 2101.0)
+    run.slurm(4, 2001.0, 2130.0)
+    run.slurm(5, 2001.0, 2040.0, "NODE_FAIL")
+    run.record(5, 2200.0, 2400.0, restart=1)
+    run.slurm(5, 2200.0, 2400.0)
+    made(run, (100, "failover", "", ""), (900, "take-back", "", ""))
+    collected = run.collect()
+    assert collected.caused.select("job", "number", "cause", "is_lost").rows() == [
+        (3, 1, CONTROLLER_CHANGED, True), (5, None, UNPLANNED_FAILURE, True), (1, 0, END_UNKNOWN, False),
+    ]  # fmt: skip
+    assert collected.disagreements.select("id", "kind").rows() == [(4, "end")]
+    found = judged(collected, sampled([0.0]))
+    assert found["broken"]["false timeout"] == 0
+    (run.folder / "events.csv").unlink()
+    without = run.collect()
+    assert {(job, kind) for job, kind in without.disagreements.select("id", "kind").rows()} == {
+        (1, "end"), (2, "end"), (4, "end"),
+    }  # fmt: skip
+    assert judged(without, sampled([0.0]))["broken"]["false timeout"] == 1
 
 
 def test_events_that_were_not_carried_out_make_a_run_inconclusive(run: MadeFolder) -> None:
