@@ -12,7 +12,7 @@ from mirage.reports.run_data import Run
 from mirage.reports.theme import PURPLE, RED
 from mirage.reports.timeline import ACROSS, DOWN, Panel, Timeline, moment
 from mirage.text.words import duration, number, percent
-from mirage.verdict.events import outcome_words
+from mirage.verdict.events import forgotten_words, outcome_words
 from slurm_mirage.base import hostlist
 from slurm_mirage.jobs import cluster_events as actions
 
@@ -112,7 +112,7 @@ def section(run: Run) -> Section | None:
 
 
 def _words(run: Run, member: Mapping[str, Any]) -> str:
-    sentences = [f"{outcome_words(member['counts'])}."]
+    sentences = [f"{outcome_words(member['counts'])}{forgotten_words(member)}."]
     values = run.values
     if absent := values.get("absent_fraction"):
         sentences.append(

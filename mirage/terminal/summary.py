@@ -27,7 +27,7 @@ from mirage.terminal.table import (
 from mirage.text.words import counted, number, two_digits
 from mirage.verdict.bounds import in_words
 from mirage.verdict.event_clock import is_slow_elsewhere
-from mirage.verdict.events import outcome_words
+from mirage.verdict.events import forgotten_words, outcome_words
 from mirage.verdict.features import unused_rows
 from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, WORDS, verdict_of
 from slurm_mirage.rm.registry import names_of
@@ -72,7 +72,7 @@ def events_line(member: Content) -> str:
     if lost := sum(of_cause["executions"] for of_cause in member["lost"].values()):
         hours = sum(of_cause["processor_hours"] for of_cause in member["lost"].values())
         words += f"; {counted(lost, 'execution')} of jobs lost ({number(round(hours, 1))} processor hours)"
-    return words
+    return words + forgotten_words(member)
 
 
 def _inconclusive(metrics: Content) -> list[str]:

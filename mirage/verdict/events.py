@@ -23,7 +23,7 @@ from mirage.verdict.advice import counted
 from slurm_mirage.base import hostlist
 from slurm_mirage.jobs import cluster_events as actions
 from slurm_mirage.replay.actions import DONE, REFUSED, UNKNOWN
-from slurm_mirage.rm.evidence import Layout
+from slurm_mirage.rm.evidence import START_FORGOTTEN, Layout
 
 SLACK = 120.0
 """Virtual seconds before and after an absence in which nodes may still be out of service: slurmctld notices a node that registers,
@@ -241,9 +241,12 @@ def taken(collected: Collected, layout: Layout, names: Iterable[str]) -> pl.Data
     return pl.DataFrame([row for row in rows if math.isfinite(row[0])], schema=schema, orient="row")
 
 
-def summary(collected: Collected) -> dict[str, Any]:
+def summary(collected: Collected, messages: Mapping[str, int] | None) -> dict[str, Any]:
     """The member `events` of metrics.json: counts by outcome, work lost by cause, for how long no job could start, absences,
-    reservations, and a row for each event with what it caused."""
+    reservations, and a row for each event with what it caused.
+
+    messages: of daemons by kind
+    """
     caused = collected.caused
     hours = (col("end") - col("start")) * col("processors") / 3600
     lost = caused.filter("is_lost")
@@ -272,6 +275,7 @@ def summary(collected: Collected) -> dict[str, Any]:
     return {
         "counts": collected.events.counts(),
         "lost": by_cause,
+        "starts_forgotten": (messages or {}).get(START_FORGOTTEN, 0),
         "halted_by_events": rounded(collected.halted_by_events),
         "absences": [
             {
@@ -310,6 +314,12 @@ def remaining_ends(ended: Mapping[str, Sequence[Any]], collected: Collected, kin
         if (killed := next(of_event, None)) is not None:
             left[kind].remove(killed)
     return {name: of_kind for name, of_kind in left.items() if of_kind}
+
+
+def forgotten_words(member: Mapping[str, Any]) -> str:
+    """`; 2 starts forgotten`, from the member `events` of metrics.json; empty if there were none."""
+    count = member.get("starts_forgotten", 0)
+    return f"; {counted(count, 'start')} that the controller had not saved when it ended" if count else ""
 
 
 def outcome_words(counts: Mapping[str, int]) -> str:

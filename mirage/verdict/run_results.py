@@ -84,7 +84,7 @@ def results(
     if collected.fillers is not None:
         member["fillers"] = filler.summary(collected.fillers, member, population, changes["suspensions"], collected.time)
     if collected.events:
-        member["events"] = events.summary(collected)
+        member["events"] = events.summary(collected, judged["messages"])
     member |= metric_errors.errors(collected, jobs, population, member, gaps, run.scheduling, backfill_interval=interval)
     validity.judge_errors(member, bounds, collected)
     files = run_files.render(collected, processors, nodes)

@@ -19,6 +19,7 @@ from tests.faults import (  # noqa: F401
     campaigns,
     clock,
     disks,
+    events,
     files,
     hosts,
     inputs,

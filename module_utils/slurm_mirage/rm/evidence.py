@@ -13,6 +13,9 @@ CONNECTION_RENEWED = "connection renewed, without cost"
 that is down, has complaints or figures of its own: they are counted, and not judged."""
 NODE_DOWN = "node down"
 """Kind of the controller's messages that it takes a node out of service: one of them is too many."""
+START_FORGOTTEN = "start forgotten"
+"""Kind of the controller's messages that a node runs a job which waits: the controller had started it, and ended before it saved
+that. The node ends this execution, which is in no record."""
 NOT_JUDGED = frozenset({OTHER_COMPLAINT, CONNECTION_RENEWED, NODE_DOWN})
 
 

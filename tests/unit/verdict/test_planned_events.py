@@ -118,13 +118,15 @@ def test_each_lost_execution_has_the_event_that_caused_it(folder: MadeFolder) ->
     rows = collected.caused.select("job", "number", "cause", "end").rows()
     at = ORIGIN - (VIRTUAL_ZERO % 1)
     assert rows == [(1, 0, NODE_FAILURE, at + 130), (2, 2, REQUEUED, at + 201), (3, None, OTHER, at + 350)]
-    found = events.summary(collected)
+    found = events.summary(collected, {"start forgotten": 2})
     assert found["lost"] == {
         NODE_FAILURE: {"executions": 1, "processor_hours": pytest.approx(120 * 4 / 3600, abs=1e-4)},
         OTHER: {"executions": 1, "processor_hours": pytest.approx(50 * 4 / 3600, abs=1e-4)},
         REQUEUED: {"executions": 1, "processor_hours": pytest.approx(51 * 4 / 3600, abs=1e-4)},
     }
     assert [(row["number"], row["jobs"]) for row in found["events"]] == [(0, 1), (1, 0), (2, 1)]
+    assert events.forgotten_words(found) == "; 2 starts that the controller had not saved when it ended"
+    assert events.forgotten_words(events.summary(collected, {})) == ""
 
 
 def judged(collected: Collected, samples: pl.DataFrame, result: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:

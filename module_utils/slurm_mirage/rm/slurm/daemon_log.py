@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...base import user_folders
-from ..evidence import NODE_DOWN, OTHER_COMPLAINT, Complaint
+from ..evidence import NODE_DOWN, OTHER_COMPLAINT, START_FORGOTTEN, Complaint
 from ..evidence import Span as Span
 from . import second_controller
 
@@ -43,6 +43,7 @@ _EXPECTED = re.compile(
 # An error has the first kind whose expression is found in its text.
 _ERRORS = {
     NODE_DOWN: r"nodes? \S+ not resp(onding)?, setting down",
+    START_FORGOTTEN: r"registered pending jobid",
     "duplicate job id": r"duplicate jobid|do not launch second copy",
     "launch failed": (
         r"slurmd error running|killing non-startable|abort launch|launch failure|do not launch|could not confirm batch launch"
