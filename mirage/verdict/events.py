@@ -32,8 +32,6 @@ COMPLAINTS_EACH = 20
 """Messages of daemons that an event which takes nodes away, or ends the controller, explains."""
 SHOWN = 3
 """Number of events that a reason names."""
-RESTART = "restart"
-"""In the argument of an event that gives another configuration: the controller is started again."""
 ENDS_WITHIN = 60.0
 """Real seconds after an event by which the farm has noted the end of a daemon that it caused."""
 _NO_WAITS = ("priority", "fairshare", "weight", "comment", "reason", "description", "nice", "preempt", "gracetime")
@@ -84,14 +82,16 @@ def unplanned(samples: pl.DataFrame, kind: str, planned: Mapping[str, NDArray[np
 
 
 def controller_ends(collected: Collected) -> list[tuple[float, float]]:
-    """When events ended the controller: from when the replay began to do so until it had."""
-    return [(one.began, one.played) for one in _ending_controller(collected) if one.began is not None and one.played is not None]
+    """When events ended the controller: from when the replay began to do so until it had. Slurm 23.11 and later start a new process
+    for each change of the configuration."""
+    events = {one.number: one for one in (*_ending_controller(collected), *collected.events.done(actions.CONFIGURE))}
+    return [(one.began, one.played) for one in events.values() if one.began is not None and one.played is not None]
 
 
 def _ending_controller(collected: Collected) -> list[RunEvent]:
     """The events that were carried out and ended the controller: another configuration does, where Slurm reads it at its start
     only."""
-    restarts = (one for one in collected.events.done(actions.CONFIGURE) if RESTART in one.argument)
+    restarts = (one for one in collected.events.done(actions.CONFIGURE) if one.argument == actions.RESTART)
     return [*collected.events.done(actions.KILL_CONTROLLER, actions.FAILOVER), *restarts]
 
 

@@ -40,7 +40,7 @@ from ..api import (
     Unavailable,
     Unclear,
 )
-from . import daemon_log
+from . import daemon_log, other_configurations
 from .array_words import id_of, name_of
 from .node_states import READY, all_ready, count_states, ready
 from .prepared import Prepared, Process, end, script_of
@@ -498,6 +498,12 @@ class Slurm(ResourceManager):
             self._ask("scontrol", "update", f"{UPDATED[kind]}={arrays.word(int(name)) if kind == 'job' else name}", *settings)
         else:
             self._ask("sacctmgr", "--immediate", "modify", kind, name, "set", *settings)
+
+    def change_configuration(self, name: str) -> bool:
+        return other_configurations.choose(self._instance, name)
+
+    def reconfigure(self) -> None:
+        self._ask("scontrol", "reconfigure")
 
     # ---- nodes and partitions ----
 

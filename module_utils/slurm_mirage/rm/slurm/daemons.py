@@ -11,6 +11,7 @@ from typing import Any
 from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
 from ..daemon_kinds import CLOCK, DaemonKind, Role
+from .other_configurations import read_by_controller
 
 MANAGER = "Slurm"
 # munged does not use the virtual clock: credentials are checked against real time on every host. The database server does not
@@ -154,15 +155,15 @@ def _clock(directory: Path) -> Specification:
 
 
 def _slurmctld(directory: Path, layout: Layout, hostname: str) -> Specification:
-    etc = directory / "etc"
+    conf = read_by_controller(directory)
     daemon: Specification = {
         "kind": SLURMCTLD.name,
         "name": "slurmctld",
-        "command": [f"{layout.sbin}/slurmctld", "-D", "-f", f"{etc}/slurm.conf"],
+        "command": [f"{layout.sbin}/slurmctld", "-D", "-f", str(conf)],
         "digest": layout.controller_digest,
         "ready_file": f"{directory}/run/slurmctld.pid",
         # Before it looks at its options, 16.05's reads the file that it was compiled with, if none is named here.
-        "environment": {"SLURM_CONF": f"{etc}/slurm.conf"},
+        "environment": {"SLURM_CONF": str(conf)},
     }
     return daemon if hostname == layout.hostname else daemon | {"hostname": hostname}
 
