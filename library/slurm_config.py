@@ -118,6 +118,13 @@ options:
     type: list
     elements: dict
     required: true
+  others:
+    description:
+      - Other configurations that slurmctld may read during a run, by name, each a mapping with C(settings) and C(partitions) that
+        take the place of O(settings) and O(partitions). C(etc/slurm.conf.NAME) is the complete file of each.
+      - If there are any, slurmctld has to read C(etc/active-slurm.conf), a link to a copy of one of them below C(run).
+    type: dict
+    default: {}
   speed:
     description:
       - Speed of the virtual clock. Above 1, the time-outs in O(settings) and Slurm's default time-outs are multiplied by it, so
@@ -236,6 +243,7 @@ def main() -> None:
             "front_ends": {"type": "int", "default": 0},
             "wide_steps": {"type": "bool", "default": False},
             "partitions": {"type": "list", "elements": "dict", "required": True},
+            "others": {"type": "dict", "default": {}},
             "speed": {"type": "float", "default": 1.0},
             "malleable": {"type": "bool", "default": False},
             "filler": {"type": "bool", "default": False},

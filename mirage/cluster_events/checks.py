@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from mirage.cluster_events.planned import PlannedEvent, action_of_state, as_argument, number_word, ordered, settings_of
-from mirage.cluster_events.user_file import Line
+from mirage.cluster_events.user_file import PARAMETER, Line
 from mirage.text import durations
 from mirage.text.words import duration
 from slurm_mirage.base import hostlist
+from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import cluster_events as actions
 
 ALL = "all"
@@ -43,12 +44,14 @@ for these, or they are lines, as in the events.csv of a run."""
 ABSENT = {action: action for action in BACK} | {back: action for action, back in BACK.items()}
 OF_CONTROLLERS = (actions.FAILOVER, actions.TAKE_BACK)
 """Actions of a cluster with a second controller."""
-USABLE = tuple(action for action in actions.ACTIONS if action != actions.CONFIGURE)
-"""All but what this release does not have."""
 _WITHOUT_TARGET = (actions.KILL_CONTROLLER, *OF_CONTROLLERS, actions.RUN)
 _WITHOUT_ARGUMENT = (
     actions.RESUME, *BACK.values(), actions.RELEASE, actions.KILL_CONTROLLER, actions.TAKE_BACK, *actions.JOB_ACTIONS,
 )  # fmt: skip
+
+
+def _no_way(before: str, after: str) -> str:
+    raise WrongUse("this cluster keeps its configuration", PARAMETER)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,10 @@ class World:
     """The name that a node of the user's own slurm.conf has here, where it is another one."""
     has_accounting: bool = True
     controllers: int = 1
+    configuration: str = ""
+    """Name of the configuration at the start."""
+    way: Callable[[str, str], str] = _no_way
+    """How the second configuration takes the place of the first one: RESTART or RECONFIGURE. Raises WrongUse if it cannot."""
     node_set: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
@@ -115,6 +122,7 @@ class _Checks:
         """Nodes that are down or drained until resume."""
         self._absent: dict[str, tuple[Line, float]] = {}
         """Nodes that fail or do not respond: the line, and the instant at which they return; infinite if a later line says so."""
+        self._configuration = world.configuration
         self._second_until = 0.0
         """The instant until which the second controller is in charge."""
         self._reservations: dict[str, _Reservation] = {}
@@ -123,10 +131,8 @@ class _Checks:
         """The events of lines in the order of their instants."""
         events: list[PlannedEvent] = []
         for line in lines:
-            if line.action == actions.CONFIGURE:
-                raise line.wrong("configure: a run keeps its configuration; set changes partitions, nodes and limits")
-            if line.action not in USABLE:
-                usable = [action for action in USABLE if action not in OF_CONTROLLERS or self._world.controllers > 1]
+            if line.action not in actions.ACTIONS:
+                usable = [action for action in actions.ACTIONS if action not in OF_CONTROLLERS or self._world.controllers > 1]
                 near = difflib.get_close_matches(line.action, usable, 1)
                 hint = f"did you mean {near[0]}? " if near else ""
                 raise line.wrong(f"action {line.action!r}: {hint}it may be one of {', '.join(usable)}")
@@ -154,6 +160,8 @@ class _Checks:
             return [self._release(line)]
         if line.action == actions.SET:
             return [self._setting(line)]
+        if line.action == actions.CONFIGURE:
+            return [self._configure(line)]
         if line.action in OF_CONTROLLERS:
             return self._failover(line)
         if line.action == actions.RUN and not line.argument:
@@ -239,6 +247,24 @@ class _Checks:
             raise line.wrong("take-back has to be after a failover without a duration")
         self._second_until = 0.0
         return [_event(line, "")]
+
+    def _configure(self, line: Line) -> PlannedEvent:
+        if not _NAME.fullmatch(line.target):
+            raise line.wrong(
+                f"configure needs as its target the name of a configuration, such as fifo, and {line.target!r} is none"
+            )
+        if line.argument not in ("", actions.RECONFIGURE, actions.RESTART):
+            raise line.wrong(f"argument {line.argument!r}: it may be {actions.RECONFIGURE} or {actions.RESTART}, or empty")
+        if line.target == self._configuration:
+            raise line.wrong(f"{line.target} is the configuration then already")
+        try:
+            way = self._world.way(self._configuration, line.target)
+        except WrongUse as error:
+            raise line.wrong(f"configure {line.target}: {error.message}") from None
+        if way == actions.RESTART and line.argument == actions.RECONFIGURE:
+            raise line.wrong(f"slurmctld has to be restarted for {line.target}: leave the fourth field empty")
+        self._configuration = line.target
+        return _event(line, line.target, line.argument or way)
 
     # ---- jobs ----
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from mirage.experiment import configuration
-from mirage.experiment.run_events import silences_nodes
+from mirage.experiment import configuration, other_configurations, run_events
 from mirage.kinds.experiment import KINDS
 from mirage.knobs.knobs import Knobs
 
@@ -17,8 +16,10 @@ def cluster_variables(knobs: Knobs, shrink: Decimal = Decimal(100)) -> dict[str,
     knobs: with the clock that was chosen as SPEED. shrink: SHRINK of the run that follows, in per cent
     """
     variables = knobs.role_variables()
-    if silences_nodes(knobs.events):
+    if run_events.silences_nodes(knobs.events):
         variables["mirage_silent_nodes"] = True
+    if others := run_events.configurations(knobs.events):
+        variables["slurm_controller_other_configurations"] = other_configurations.variable(knobs, others)
     for kind in KINDS:
         variables |= kind.cluster_variables(knobs, shrink)
     if (site := configuration.site_of(knobs.scheduler)) is not None:

@@ -31,8 +31,8 @@ PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
 
 @dataclass(frozen=True)
 class Configuration:
-    """Content of the file: settings of slurm.conf, partitions, rules that route jobs, whether it needs accounting, and QOS; or, of
-    OpenPBS, settings of sched_config, queues, rules, and attributes of the server."""
+    """Content of the file: settings of slurm.conf, partitions, rules that route jobs, whether it needs accounting, QOS and shares;
+    or, of OpenPBS, settings of sched_config, queues, rules, and attributes of the server."""
 
     path: Path
     settings: Mapping[str, Any]
@@ -42,6 +42,7 @@ class Configuration:
     qos: list[Mapping[str, Any]]
     rm: str = SLURM
     server: Mapping[str, Any] = field(default_factory=dict)
+    shares: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def backfills(self) -> bool:
@@ -189,9 +190,11 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
     if not isinstance(has_accounting, bool):
         raise WrongUse(f"{where}: accounting is neither true nor false")
     names = [accounting.FIRST_QOS, *accounting.qos_of(qos, where)]
-    accounting.shares_of(content.get("shares") or {}, where)
+    shares = content.get("shares") or {}
+    accounting.shares_of(shares, where)
     rules = routing.check(content.get("routing") or [], [str(partition["name"]) for partition in partitions], where, names)
-    return Configuration(path, settings, partitions, rules, has_accounting or (site is not None and site.accounting), qos)
+    needs_accounting = has_accounting or (site is not None and site.accounting)
+    return Configuration(path, settings, partitions, rules, needs_accounting, qos, shares=shares)
 
 
 def _of_openpbs(path: Path, content: Mapping[str, Any], where: str) -> Configuration:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence, Set
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from mirage.cluster_events import checks, user_file
 from mirage.cluster_events.generated import RESERVATION, Failures, Maintenance
 from mirage.cluster_events.planned import PlannedEvent, ordered
+from mirage.experiment import other_configurations
 from mirage.knobs.knobs import NONE, EventKnobs, Knobs
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import cluster_events as actions
@@ -29,8 +31,17 @@ def _file(path: str) -> user_file.UserFile:
 
 
 def digest(events: EventKnobs) -> str:
-    """SHA-256 of the file; empty without one. Raises WrongUse."""
-    return _file(events.path).sha256 if events.path else ""
+    """SHA-256 of the file, and of the configurations that it names; empty without one. Raises WrongUse."""
+    if not events.path:
+        return ""
+    own, further = _file(events.path).sha256, [other_configurations.digest(name) for name in configurations(events)]
+    return hashlib.sha256(" ".join([own, *further]).encode()).hexdigest() if further else own
+
+
+def configurations(events: EventKnobs) -> list[str]:
+    """Names of the configurations that the files name, as they are written there, each once. Raises WrongUse."""
+    lines = [line for path in events.calendars if path != NONE for line in _file(path).lines]
+    return sorted({line.target for line in lines if line.action == actions.CONFIGURE})
 
 
 def silences_nodes(events: EventKnobs) -> bool:
@@ -60,7 +71,18 @@ def of_run(
     """
     wanted = knobs.events
     nodes = [name for of_class in knobs.nodes.machine.classes for name in of_class.each]
-    world = checks.World(nodes, partitions, jobs, last, hosts, renamed, has_accounting, knobs.nodes.controllers)
+    world = checks.World(
+        nodes,
+        partitions,
+        jobs,
+        last,
+        hosts,
+        renamed,
+        has_accounting,
+        knobs.nodes.controllers,
+        configuration=knobs.scheduler.config,
+        way=partial(other_configurations.way, knobs),
+    )
     given = checks.expanded(_file(wanted.path).lines, world) if wanted.path else []
     events = list(given)
     if wanted.failures is not None:

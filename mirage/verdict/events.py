@@ -32,8 +32,6 @@ COMPLAINTS_EACH = 20
 """Messages of daemons that an event which takes nodes away, or ends the controller, explains."""
 SHOWN = 3
 """Number of events that a reason names."""
-RESTART = "restart"
-"""In the argument of an event that gives another configuration: the controller is started again."""
 ENDS_WITHIN = 60.0
 """Real seconds after an event by which the farm has noted the end of a daemon that it caused."""
 _NO_WAITS = ("priority", "fairshare", "weight", "comment", "reason", "description", "nice", "preempt", "gracetime")
@@ -84,10 +82,11 @@ def unplanned(samples: pl.DataFrame, kind: str, planned: Mapping[str, NDArray[np
 
 
 def controller_ends(collected: Collected) -> list[tuple[float, float]]:
-    """When events ended the controller, or let the first one take control back: from when the replay began to do so until it
-    had."""
-    ends = [*_ending_controller(collected), *collected.events.done(actions.TAKE_BACK)]
-    return [(one.began, one.played) for one in ends if one.began is not None and one.played is not None]
+    """When events ended the controller, or let the first one take control back: from when the replay began to do so until it had.
+    Slurm 23.11 and later start a new process for each change of the configuration."""
+    others = collected.events.done(actions.TAKE_BACK, actions.CONFIGURE)
+    events = {one.number: one for one in (*_ending_controller(collected), *others)}
+    return [(one.began, one.played) for one in events.values() if one.began is not None and one.played is not None]
 
 
 def due_without_controller(collected: Collected) -> pl.Expr:
@@ -102,7 +101,7 @@ def due_without_controller(collected: Collected) -> pl.Expr:
 def _ending_controller(collected: Collected) -> list[RunEvent]:
     """The events that were carried out and ended the controller: another configuration does, where Slurm reads it at its start
     only."""
-    restarts = (one for one in collected.events.done(actions.CONFIGURE) if RESTART in one.argument)
+    restarts = (one for one in collected.events.done(actions.CONFIGURE) if one.argument == actions.RESTART)
     return [*collected.events.done(actions.KILL_CONTROLLER, actions.FAILOVER), *restarts]
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..base import user_folders
 from ..base.files import differs, write_atomically
-from ..rm.slurm import front_end, release_change, second_controller
+from ..rm.slurm import front_end, other_configurations, release_change, second_controller
 from ..rm.slurm.clock_settings import follow, on_event_clock
 from ..rm.slurm.conf import HEADER, Nodes, merge, read_by_nodes, render, render_settings, slim_files
 from ..rm.slurm.filler_settings import with_fillers
 from ..rm.slurm.node_classes import NodeClass, check_partitions, node_classes
 from ..rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
+from ..rm.slurm.other_configurations import CONTROLLER_FILES
 from ..rm.slurm.resizing_settings import permit_expansion
+from ..rm.slurm.second_controller import with_second
 from ..rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, files_beside, known, translated
 from .instance import refuse_during_run
 from .placement import Block, place, place_on_hosts, placed_in
@@ -31,18 +35,19 @@ def configure(options: Mapping[str, Any], write: bool) -> dict[str, Any]:
     before = slurm_conf.read_text() if slurm_conf.exists() else ""
     given = node_classes(options["nodes"])
     classes = [replace(one, extra=tuple(known(dict(one.extra), NODE_WORDS_SINCE, version).items())) for one in given]
-    check_partitions(options["partitions"], classes)
     front_ends = front_end.classes(options["front_ends"])
-    parameters = {**options, "wide_steps": options["wide_steps"] or bool(front_ends)}
-    if options["filler"]:
-        parameters["settings"], parameters["partitions"] = with_fillers(
-            options["settings"], options["partitions"], options["filler_grace"], version
-        )
     second = second_controller.hostname(options["controllers"], options["address"], options["hosts"])
-    parameters["settings"] = second_controller.with_second(parameters["settings"], second, version)
+    parameters = _completed({**options, "second": second, "wide_steps": options["wide_steps"] or bool(front_ends)}, classes)
     nodes, own_nodes = placed(parameters, front_ends or classes, before)
     wanted = wanted_files(directory, parameters, classes, nodes, own_nodes)
-    touched = update(directory, wanted, device_files(directory, classes), write)
+    of_controllers = [file for file in CONTROLLER_FILES if directory / "etc" / file in wanted]
+    for name, other in options["others"].items():
+        files = wanted_files(directory, _completed({**parameters, **other}, classes), classes, nodes, own_nodes)
+        wanted |= {directory / other_configurations.other(file, name): files[directory / "etc" / file] for file in of_controllers}
+    links = dict.fromkeys(device_files(directory, classes), "/dev/null")
+    if options["others"]:
+        links |= {directory / other_configurations.link(file): f"../{other_configurations.copy(file)}" for file in of_controllers}
+    touched = update(directory, wanted, links, write)
     return {
         "changed": bool(touched),
         "files": [str(path) for path in touched[:10]],
@@ -51,6 +56,15 @@ def configure(options: Mapping[str, Any], write: bool) -> dict[str, Any]:
         "second_hostname": second,
         "nodes": [farm_entry(directory, parameters, wanted, item) for item in own_nodes],
     }
+
+
+def _completed(parameters: Mapping[str, Any], classes: Sequence[NodeClass]) -> dict[str, Any]:
+    """The parameters, with what filler jobs and a second slurmctld need besides. Raises WrongUse."""
+    settings, partitions, version = parameters["settings"], parameters["partitions"], parameters["version"]
+    check_partitions(partitions, classes)
+    if parameters["filler"]:
+        settings, partitions = with_fillers(settings, partitions, parameters["filler_grace"], version)
+    return {**parameters, "settings": with_second(settings, parameters["second"], version), "partitions": partitions}
 
 
 def wanted_files(
@@ -102,27 +116,47 @@ def device_files(directory: Path, classes: Sequence[NodeClass]) -> list[Path]:
     return [directory / f"etc/{GPU}{number}" for number in range(most)]
 
 
-def update(directory: Path, wanted: dict[Path, str], devices: Sequence[Path], write: bool) -> list[Path]:
-    """Write the files that differ, create missing device files and delete surplus files, if `write` is true.
+def update(directory: Path, wanted: dict[Path, str], links: Mapping[Path, str], write: bool) -> list[Path]:
+    """Write the files that differ, create missing links and delete surplus files, if `write` is true.
 
-    Returns the paths of all these files. Raises WrongUse when there are any and a replay runs.
+    links: what each link names. Returns the paths of all these files. Raises WrongUse when there are any and a replay runs.
     """
     outdated = [path for path, text in wanted.items() if differs(path, text)]
-    missing = [path for path in devices if not path.is_symlink()]
+    missing = [path for path in links if not path.is_symlink()]
     etc = directory / "etc"
-    own = [directory / second_controller.CONF]
-    own += [etc / "common.conf", etc / "gres.conf", etc / "cgroup.conf", *(etc / "nodes").glob("*.conf"), *etc.glob(f"{GPU}[0-9]*")]
-    surplus = [path for path in own if path not in wanted and path not in devices and path.exists()]
+    own = [
+        directory / second_controller.CONF,
+        etc / "common.conf",
+        etc / "gres.conf",
+        etc / "cgroup.conf",
+        *(etc / "nodes").glob("*.conf"),
+        *etc.glob(f"{GPU}[0-9]*"),
+    ]
+    for file in CONTROLLER_FILES:
+        own += [directory / other_configurations.link(file), *etc.glob(f"{file}.*")]
+    surplus = [path for path in own if path not in wanted and path not in links and os.path.lexists(path)]
     if outdated or missing or surplus:
         refuse_during_run(directory)
     if write:
         for path in missing:
-            path.symlink_to("/dev/null")
+            path.symlink_to(links[path])
         for path in outdated:
             write_atomically(path, wanted[path])
         for path in surplus:
             path.unlink()
+        update_copies(directory, outdated)
     return outdated + missing + surplus
+
+
+def update_copies(directory: Path, outdated: Sequence[Path]) -> None:
+    """Where slurmctld reads copies of its files, write those that are missing or of a file that was outdated. Others stay: a run
+    may have chosen another configuration."""
+    for file in CONTROLLER_FILES:
+        copy, source = other_configurations.copy(file), directory / "etc" / file
+        if not (directory / other_configurations.link(file)).is_symlink():
+            user_folders.remove(directory, copy)
+        elif source in outdated or user_folders.status(directory, copy) is None:
+            user_folders.write_atomically(directory, copy, source.read_bytes())
 
 
 def farm_entry(directory: Path, parameters: Mapping[str, Any], wanted: dict[Path, str], nodes: Nodes) -> dict[str, Any]:

@@ -23,6 +23,8 @@ RESERVE, RELEASE, SET, CONFIGURE = "reserve", "release", "set", "configure"
 KILL_CONTROLLER, FAILOVER, TAKE_BACK = "kill-controller", "failover", "take-back"
 CANCEL, REQUEUE, HOLD, RELEASE_JOB = "cancel", "requeue", "hold", "release-job"
 RUN = "run"
+RECONFIGURE, RESTART = "reconfigure", "restart"
+"""Arguments of CONFIGURE: how the controller takes over the other configuration."""
 
 NODE_ACTIONS = (DOWN, DRAIN, RESUME, FAIL, RETURN, SILENCE, ANSWER)
 """Actions whose target is a host list."""
@@ -47,7 +49,7 @@ class ClusterEvent:
     release: the name of the reservation
     set: `partition NAME`, `node LIST`, `job NUMBER`, `account NAME`, `user NAME` or `qos NAME`; words `NAME=VALUE` of
         `scontrol update`, or of `sacctmgr modify ... set` for the last three
-    configure: the name of the configuration; `reconfigure` or `restart`
+    configure: the name of the configuration; RECONFIGURE or RESTART
     cancel, requeue, hold, release-job: the number of a job in the trace
     run: empty; a command for /bin/sh
     """

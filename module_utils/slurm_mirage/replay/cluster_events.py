@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -39,6 +40,8 @@ PAUSE = 0.01
 """Real seconds between two looks at the farm's state, where time does not stand while this program works."""
 AGAIN_AFTER = 1.0
 """Seconds of this process's clock between two questions whether the first controller has taken control back."""
+LOOK = 0.2
+"""Seconds of the cluster's time between two looks for a controller that was restarted."""
 COMMAND_LIMIT = 300.0
 """Real seconds for a user's command."""
 FORGOTTEN_WITHIN = 10.0
@@ -58,8 +61,6 @@ _TAKES = {events.FAIL: (True, False), events.RETURN: (False, False), events.SILE
 """Actions that take nodes away or return them: whether they are away then, and whether they are only stopped."""
 _TAKES_CONTROLLER = {events.FAILOVER: True, events.TAKE_BACK: False}
 """Actions that take the first controller away or return it: whether it is away then."""
-_ENDS_CONTROLLER = (events.KILL_CONTROLLER, *_TAKES_CONTROLLER)
-"""Actions after which another controller answers, or the same one started again."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,15 @@ class Away:
 class EventPlayer:
     """Carries out the events of a run for a `Submitter`.
 
-    end_controller: ends the controller with this process id by SIGKILL, and lets the farm start it again
+    end_controller: ends the controller with this process id by this signal, and lets the farm start it again
     """
 
     def __init__(
-        self, submitter: Submitter, planned: Sequence[ClusterEvent], instance: Path, end_controller: Callable[[int], None]
+        self,
+        submitter: Submitter,
+        planned: Sequence[ClusterEvent],
+        instance: Path,
+        end_controller: Callable[[int, signal.Signals], None],
     ) -> None:
         self._all, self._planned, self._instance = submitter, planned, instance
         self._end_controller = end_controller
@@ -139,11 +144,11 @@ class EventPlayer:
 
     def _seen(self, event: ClusterEvent) -> int:
         """What tells afterwards whether an event was carried out: of a requeue how often the job was requeued before, of a
-        controller that is killed when it was started, of a take-back when the one before was; 0 for others."""
+        controller that is ended when it was started, of a take-back when the one before was; 0 for others."""
         if event.action == events.TAKE_BACK:
             # No question: between the two controllers none answers.
             return self._all.history.boot_time or 0
-        if event.action == events.KILL_CONTROLLER:
+        if _ends_controller(event):
             return self._all.retry_until_answered(self._all.manager.controller).boot_time
         if event.action == events.REQUEUE and (job_id := self._job_id(event)) is not None:
             return self._all.retry_until_answered(lambda: self._all.manager.requeues(job_id))
@@ -173,9 +178,10 @@ class EventPlayer:
     def _known_outcome(self, event: ClusterEvent, seen: int) -> tuple[str, str] | None:
         """The outcome of an event that a replay which was killed had begun; None if it has to be carried out, perhaps again."""
         manager = self._all.manager
-        if event.action == events.KILL_CONTROLLER:
+        if _ends_controller(event):
             is_other = self._all.retry_until_answered(manager.controller).boot_time != seen
-            return (DONE, "") if is_other else None
+            has_file = event.action != events.CONFIGURE or not self._change_configuration(event.target)
+            return (DONE, "") if is_other and has_file else None
         if event.action == events.REQUEUE and (job_id := self._job_id(event)) is not None:
             was_requeued = self._all.retry_until_answered(lambda: manager.requeues(job_id)) > seen
             return (DONE, "") if was_requeued else None
@@ -204,9 +210,9 @@ class EventPlayer:
             kind, _, name = event.target.partition(" ")
             manager.change(kind, str(self._known_job(int(name), ended)) if kind == "job" else name, event.argument)
         elif action == events.CONFIGURE:
-            manager.change_configuration(event.argument)
+            self._configure(event)
         elif action == events.KILL_CONTROLLER:
-            self._kill_controller()
+            self._end(signal.SIGKILL)
         elif action in events.JOB_ACTIONS:
             self._change_job(event, ended)
         elif action == events.RUN:
@@ -273,14 +279,14 @@ class EventPlayer:
                 raise Failed(f"the farm of {self._instance} did not take nodes away within {PATIENCE:g} s")
             self._all.waker.check()
 
-    def _kill_controller(self) -> None:
-        """End the controller. Raises Refused if it does not run, Failed and Stopped."""
+    def _end(self, number: signal.Signals) -> None:
+        """End the controller by a signal. Raises Refused if it does not run, Failed and Stopped."""
         farm = absent.farm_of(self._instance)
         pid = farm["controller_pid"] if farm is not None else 0
         if not pid or processes.start_time(pid) is None or not processes.belongs(pid, str(self._instance)):
             raise Refused("the controller does not run")
         self._all.doubtful = True
-        self._end_controller(pid)
+        self._end_controller(pid, number)
 
     def _await_other_controller(self, seen: int) -> None:
         """Wait until another controller answers than that which was `seen`. Raises Failed and Stopped."""
@@ -298,7 +304,7 @@ class EventPlayer:
         """The event that has ended the controller since its last restart was noticed, and the real instant; None if none has."""
         history = self._all.history
         noticed = history.restarts[-1]["real"] if history.restarts else 0.0
-        ends = [event.number for event in self._planned if event.action in _ENDS_CONTROLLER]
+        ends = [event.number for event in self._planned if event.action in _TAKES_CONTROLLER or _ends_controller(event)]
         began = [(number, float(history.events_began[number]["real"])) for number in ends if number in history.events_began]
         return next(((number, real) for number, real in reversed(began) if real >= noticed), (None, 0.0))
 
@@ -313,6 +319,64 @@ class EventPlayer:
             if event.action in _REPEATABLE and outcomes[event.number]["real"] >= since - within:
                 outcome, words = self._outcome(event, frozenset(), None)
                 log.info("event %d is repeated after a restart of the controller: %s %s", event.number, outcome, words)
+
+    # ---- the configuration ----
+
+    def _change_configuration(self, name: str) -> bool:
+        return self._all.retry_until_answered(lambda: self._all.manager.change_configuration(name))
+
+    def _configure(self, event: ClusterEvent) -> None:
+        """Let the controller take over another configuration. Raises ResourceManagerError, Failed and Stopped."""
+        manager, history = self._all.manager, self._all.history
+        manager.change_configuration(event.target)
+        self._tell_standby()
+        if event.argument == events.RESTART:
+            self._end(signal.SIGTERM)
+            return
+        is_known = manager.controller().boot_time == history.boot_time
+        since = time.time()
+        manager.reconfigure()
+        boot_time = manager.controller().boot_time
+        if is_known and boot_time != history.boot_time:
+            # Slurm 23.11 and later start a new process for it, which forgets nothing.
+            self._all.journal.append("restarted", real=time.time(), since=since, boot_time=boot_time, by_event=event.number)
+
+    def begin(self) -> None:
+        """Before the start of the run: end a configuration that an unfinished run has left. Raises Failed or Stopped."""
+        if any(event.action == events.CONFIGURE for event in self._planned) and self._change_configuration(""):
+            self._restart_controller()
+
+    def restore_configuration(self) -> None:
+        """After the run: let the controller read the cluster's own configuration again, if an event began to change it.
+
+        Raises Failed or Stopped.
+        """
+        began = self._all.history.events_began
+        if any(event.action == events.CONFIGURE and event.number in began for event in self._planned):
+            self._change_configuration("")
+            self._tell_standby()
+            self._restart_controller()
+
+    def _tell_standby(self) -> None:
+        """Let a second controller that is not in charge read its configuration again."""
+        farm = absent.farm_of(self._instance)
+        pid = farm.get(absent.STANDBY_KEY, 0) if farm is not None else 0
+        if pid and (started := processes.start_time(pid)) is not None and processes.belongs(pid, str(self._instance)):
+            processes.send(pid, started, signal.SIGHUP)
+
+    def _restart_controller(self) -> None:
+        """End the controller in order, and wait for the answer of the next one. Raises Failed or Stopped."""
+        controller, deadline = self._all.manager.controller, real_time.now() + PATIENCE
+        before = self._all.retry_until_answered(controller).boot_time
+        try:
+            self._end(signal.SIGTERM)
+        except Refused as error:
+            log.error("the configuration is not the cluster's own one before the next start of the controller: %s", error)
+            return
+        while self._all.retry_until_answered(controller).boot_time == before:
+            if real_time.now() > deadline:
+                raise Failed(f"the controller was not restarted within {PATIENCE:g} s")
+            self._all.waker.sleep(LOOK)
 
     # ---- commands of the user ----
 
@@ -386,11 +450,10 @@ class EventPlayer:
             self._undo(lambda: self._all.manager.set_nodes(hostlist.compress(out), events.RESUME, ""))
         for name in sorted(reserved):
             self._undo(partial(self._all.manager.release_reservation, name))
-        if any(event.action == events.CONFIGURE for event in self._done()):
-            try:
-                self._all.manager.restore_configuration()
-            except ResourceManagerError as error:
-                log.error("the configuration is not the cluster's own one: %s", error)
+
+
+def _ends_controller(event: ClusterEvent) -> bool:
+    return event.action == events.KILL_CONTROLLER or (event.action == events.CONFIGURE and event.argument == events.RESTART)
 
 
 def _outside() -> dict[str, float]:

@@ -27,6 +27,8 @@ START_AFTER = 120
 """Virtual seconds from the controller's start to the start of the run: by then all nodes have registered."""
 PATIENCE = 60.0
 """Real seconds for the controller's restart."""
+ENDING = 50_000_000
+"""Virtual nanoseconds between two looks for the end of a controller that saves its state: it sleeps meanwhile, too."""
 _LOCK = struct.Struct("@hhqqi4x")  # struct flock of fcntl(2): type, whence, start, length, process
 _NS = 1_000_000_000
 
@@ -49,16 +51,18 @@ def restart_controller(instance: Path, driver: int, waker: Waker) -> int | None:
     return began + START_AFTER * _NS
 
 
-def end_controller(instance: Path, pid: int, driver: int, waker: Waker) -> None:
-    """End the controller with this process id by SIGKILL, and wait until the farm has started it again.
+def end_controller(instance: Path, pid: int, driver: int, waker: Waker, number: signal.Signals = signal.SIGKILL) -> None:
+    """End the controller with this process id by a signal, and wait until the farm has started it again.
 
-    driver: as of `restart_controller`. Raises Failed or Stopped.
+    driver: as of `restart_controller`. number: SIGKILL, or SIGTERM, after which it saves its state first. Raises Failed or Stopped.
     """
     deadline = real_time.now() + PATIENCE
     if _is_running(pid, instance):
-        processes.send(pid, processes.start_time(pid) or 0, signal.SIGKILL)
+        processes.send(pid, processes.start_time(pid) or 0, number)
+        while number != signal.SIGKILL and _is_running(pid, instance) and real_time.now() < deadline:
+            waker.sleep_until(time.time_ns() + ENDING)
         # No pause until the farm holds the clock: time stands while this thread works.
-        while not _is_held(driver) and real_time.now() < deadline:
+        while not _is_held(driver) and clock_page.scheduler(instance) == pid and real_time.now() < deadline:
             pass
     over = threading.Event()
     while _is_held(driver) or clock_page.scheduler(instance) == pid:

@@ -166,18 +166,18 @@ class Replay:
             heartbeat.stop()
             self.journal.close()
 
-    def _end_controller(self, pid: int) -> None:
-        """End the controller with this process id by SIGKILL; on an event clock, wait until it was started again.
+    def _end_controller(self, pid: int, number: signal.Signals) -> None:
+        """End the controller with this process id by a signal; on an event clock, wait until it was started again.
 
         Raises Failed or Stopped.
         """
         if self.driver is not None:
             instant = time.time_ns()
-            end_controller(self.instance, pid, self.driver, self.waker)
+            end_controller(self.instance, pid, self.driver, self.waker, number)
             # It depends on the host when this process notices that the controller is back.
             self.waker.sleep_until(instant + NOTICED_AFTER * 1_000_000_000)
         else:
-            processes.send(pid, processes.start_time(pid) or 0, signal.SIGKILL)
+            processes.send(pid, processes.start_time(pid) or 0, number)
 
     def _is_known(self) -> bool:
         """Whether no comparison with the controller is due, so that jobs may be submitted beside the plan."""
@@ -211,6 +211,7 @@ class Replay:
         """Wait for the controller, on an event clock after its restart in phase (phase.py), and journal the start, to which all due
         instants are anchored."""
         submitter = self.submitter
+        self.events.begin()
         begin = None if self.driver is None else restart_controller(self.instance, self.driver, self.waker)
         submitter.retry_until_answered(self.manager.controller)
         launch_cost = submitter.measure_launch_cost()
@@ -352,6 +353,8 @@ class Replay:
         monitor.stop()
         self.events.finish()
         write_json(self.folder / "result.json", self._result(monitor))
+        # After the end of the run in its result: what happens now is none of its disturbances.
+        self.events.restore_configuration()
         self.journal.append("finished", real=time.time())
         self.status.phase, self.status.message, self.status.time_left_cause = "finished", "", ""
         self.status.time_left_least = self.status.time_left_most = 0.0

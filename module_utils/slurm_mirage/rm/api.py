@@ -509,12 +509,13 @@ class ResourceManager(Protocol):
         """Change settings, words NAME=VALUE, of a `partition`, `node`, `job` (with its id), `account`, `user` or `qos`."""
         raise Refused(NO_EVENTS)
 
-    def change_configuration(self, argument: str) -> None:
-        """Let another configuration be in force until the end of the run; `argument` as that of the event."""
+    def change_configuration(self, name: str) -> bool:
+        """Have the controller read the configuration `name`, or the cluster's own one for an empty name, at its next start or when
+        it is told to (`reconfigure`). Returns whether it would have read another one."""
         raise Refused(NO_EVENTS)
 
-    def restore_configuration(self) -> None:
-        """Let the cluster's own configuration be in force again."""
+    def reconfigure(self) -> None:
+        """Let the controller read its configuration now."""
         raise Refused(NO_EVENTS)
 
     # ---- nodes and partitions ----

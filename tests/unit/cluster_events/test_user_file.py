@@ -97,7 +97,10 @@ def test_a_file(tmp_path: Path) -> None:
         ("1,kill-controller,,10min", "kill-controller has no argument"),
         ("1,hold,1,now", "hold has no argument"),
         ("1,drain,n1,\n2,resume,n1,2h", "events.csv:2: resume has no argument"),
-        ("1,configure,fifo,", "configure: a run keeps its configuration"),
+        ("1,configure,fifo,", "configure fifo: this cluster keeps its configuration"),
+        ("1,configure,,", "configure needs as its target the name of a configuration"),
+        ("1,configure,../fifo,", "the name of a configuration, such as fifo, and '../fifo' is none"),
+        ("1,configure,fifo,now", "argument 'now': it may be reconfigure or restart, or empty"),
         ("1,failover,,1h", "failover needs a second slurmctld, and this cluster has one"),
         ("1,take-back,,", "take-back needs a second slurmctld"),
         ("1,return,n1,", "n1 is not out of service by a line with fail that has no duration"),
@@ -124,6 +127,25 @@ def test_a_wrong_line_is_one_message_with_file_and_line(tmp_path: Path, line: st
         events(tmp_path, line + "\n")
     assert words in str(caught.value) and "\n" not in str(caught.value)
     assert str(caught.value).startswith("events: events.csv:")
+
+
+def test_configurations_take_the_place_of_each_other(tmp_path: Path) -> None:
+    asked = []
+
+    def way(before: str, after: str) -> str:
+        asked.append((before, after))
+        return "restart" if "fifo" in (before, after) else "reconfigure"
+
+    world = World(WORLD.nodes, WORLD.partitions, WORLD.jobs, WORLD.last, configuration="easy", way=way)
+    text = "1,configure,tuned,\n2,configure,fifo,restart\n3,configure,easy,\n4,configure,tuned,restart\n"
+    assert [(event.target, event.argument) for event in events(tmp_path, text, world)] == [
+        ("tuned", "reconfigure"), ("fifo", "restart"), ("easy", "restart"), ("tuned", "restart"),
+    ]  # fmt: skip
+    assert asked == [("easy", "tuned"), ("tuned", "fifo"), ("fifo", "easy"), ("easy", "tuned")]
+    with pytest.raises(WrongUse, match="easy is the configuration then already"):
+        events(tmp_path, "1,configure,easy,\n", world)
+    with pytest.raises(WrongUse, match="slurmctld has to be restarted for fifo"):
+        events(tmp_path, "1,configure,fifo,reconfigure\n", world)
 
 
 def test_failures_of_nodes_need_one_host_and_limits_need_accounting(tmp_path: Path) -> None:

@@ -268,6 +268,7 @@ USERS_PARTITIONS = [
     {"name": "short", "Nodes": "n1"},
 ]
 TIME_OUTS = {"settings": {"TCPTimeout": 3, "KillWait": 20}, "configuration": "backfill"}
+OTHERS = {name: yaml.safe_load((ROOT / f"configs/{name}.yml").read_text()) for name in ("fifo",)}
 # Variables of the role slurm_controller without the role's name, by case.
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -277,6 +278,8 @@ CASES: dict[str, dict[str, Any]] = {
     "fast": {**TIME_OUTS, "speed": 20},
     "long_age": {"settings": {"MinJobAge": 90_000}},
     "event_long_age": {"settings": {"MinJobAge": 90_000}, "event_clock": True},
+    "one": {"configuration": "slurm-defaults", "speed": 20, "other_configurations": OTHERS, "release": "25.11.7"},
+    "other": {"configuration": "fifo", "speed": 20, "release": "25.11.7"},
     "event_no_time_out": {"settings": {"SlurmdTimeout": 0}, "event_clock": True},
 }
 
@@ -301,9 +304,12 @@ def converged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         check=True,
         capture_output=True,
     )
-    return {
-        case: (folder / case / "etc/slurm.conf").read_text().replace(str(folder / case), "DIRECTORY").splitlines() for case in CASES
-    }
+    files = {case: folder / case / "etc/slurm.conf" for case in CASES} | {"fifo": folder / "one/etc/slurm.conf.fifo"}
+    return {case: path.read_text().replace(str(path.parents[1]), "DIRECTORY").splitlines() for case, path in files.items()}
+
+
+def test_another_configuration_for_a_run_is_as_if_the_cluster_had_it(converged: dict[str, list[str]]) -> None:
+    assert converged["fifo"] == converged["other"] != converged["one"]
 
 
 def test_settings_of_the_user_override_defaults_and_omit_removes_them(converged: dict[str, list[str]]) -> None:
@@ -358,6 +364,28 @@ def test_settings_and_files_depend_on_the_release(call: Caller, params: dict[str
     assert set(content(tmp_path)) == {"slurm.conf", "cgroup.conf"}
     call("slurm_config", **params, version="slurm-wlm 22.05.8")
     assert not [name for name in content(tmp_path) if "cgroup" in name]
+
+
+def test_slurmctld_reads_a_copy_where_there_are_other_configurations(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    link, copy, own = tmp_path / "etc/active-slurm.conf", tmp_path / "run/slurm.conf", tmp_path / "etc/slurm.conf"
+    others = {"fifo": {"settings": {**params["settings"], "SchedulerType": "sched/builtin"}, "partitions": [{"name": "batch"}]}}
+    before = call("slurm_config", **params)
+    result = call("slurm_config", **params, others=others)
+    assert [result[key] for key in ("slurmctld_digest", "nodes")] == [before[key] for key in ("slurmctld_digest", "nodes")]
+    assert link.readlink() == Path("../run/slurm.conf") and link.read_text() == own.read_text()
+    fifo = tmp_path / "etc/slurm.conf.fifo"
+    changed = own.read_text().replace("MinJobAge=300\n", "MinJobAge=300\nSchedulerType=sched/builtin\n")
+    assert fifo.read_text() == changed.replace(" Default=YES", "")
+    assert call("slurm_config", **params, others=others)["changed"] is False
+    # A run has chosen it, and goes on.
+    copy.write_bytes(fifo.read_bytes())
+    call("slurm_config", **params, others=others)
+    assert link.read_text() == fifo.read_text()
+    call("slurm_config", **{**params, "settings": {"ClusterName": "mirage", "KillWait": 7}}, others=others)
+    assert "KillWait=7" in link.read_text()
+    call("slurm_config", **params)
+    assert not link.is_symlink() and not copy.exists() and not fifo.exists()
 
 
 def test_an_invalid_release_is_refused(call: Caller, params: dict[str, Any]) -> None:

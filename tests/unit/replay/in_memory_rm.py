@@ -130,6 +130,10 @@ class InMemory(ResourceManager):
         """Names of jobs that are never accepted."""
         self.changes: list[tuple[str, ...]] = []
         """What events changed."""
+        self.configuration = ""
+        """The configuration that the controller reads next."""
+        self.restarts_to_reconfigure = False
+        """Whether the controller starts a new process to read its configuration."""
         self.requeued: Counter[int] = Counter()
         """How often each job was put back in the queue."""
         self.killed_after: set[str] = set()
@@ -399,6 +403,17 @@ class InMemory(ResourceManager):
 
     def change(self, kind: str, name: str, words: str) -> None:
         self._change("change", kind, name, words)
+
+    def change_configuration(self, name: str) -> bool:
+        if name == self.configuration:
+            return False
+        self.configuration = name
+        self._change("configuration", name)
+        return True
+
+    def reconfigure(self) -> None:
+        self._change("reconfigure", self.configuration)
+        self.boot_time += self.restarts_to_reconfigure
 
     def _change(self, *words: str) -> None:
         with self._lock:

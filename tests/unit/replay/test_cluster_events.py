@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,8 @@ import pytest
 from test_replay_in_memory import Run, run
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import write_json
+from slurm_mirage.base.processes import INSTANCE_VARIABLE, start_time
 from slurm_mirage.base.run_settings import RunSettings
 from slurm_mirage.jobs import cluster_events
 from slurm_mirage.jobs.cluster_events import ClusterEvent, as_settings, events_of
@@ -125,6 +132,76 @@ def test_after_a_restart_of_the_controller_what_it_may_have_forgotten_is_changed
     assert [change[2] for change in run.manager.changes] == ["drain", "drain", "resume"], "a drain is the same twice"
     assert (run.folder / "log").read_text() == "once\n"
     run.check_each_was_played_once()
+
+
+@pytest.fixture
+def farm(run: Run) -> Iterator[None]:
+    """A process that stands for the controller. When it has ended, another one is started, which has forgotten nothing."""
+    instance, children, is_over = run.manager.directory, list[subprocess.Popen[bytes]](), threading.Event()
+    (instance / "run").mkdir()
+
+    def start() -> None:
+        children.append(subprocess.Popen(["sleep", "600"], env={INSTANCE_VARIABLE: str(instance)}))
+        state = {"pid": os.getpid(), "start_time": start_time(os.getpid()), "controller_pid": children[-1].pid}
+        write_json(instance / "run/farm.json", state)
+
+    def serve() -> None:
+        while children[-1].wait() == -signal.SIGTERM and not is_over.is_set():
+            run.manager.restart(forget=0)
+            start()
+
+    start()
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield
+    is_over.set()
+    children[-1].kill()
+    thread.join()
+
+
+@pytest.mark.usefixtures("farm")
+@pytest.mark.parametrize("new_process", [False, True])
+def test_the_controller_reads_another_configuration_and_afterwards_its_own(run: Run, new_process: bool) -> None:
+    run.manager.restarts_to_reconfigure = new_process
+    plan(run, 4, event(0, 0.03, "configure", "tuned", "reconfigure"))
+    result = run.play()
+    assert outcomes(run) == [(0, "done", "")]
+    assert run.manager.changes == [("configuration", "tuned"), ("reconfigure", "tuned"), ("configuration", "")]
+    assert [one["by_event"] for one in result["restarts"]] == [0] * new_process and result["halted"] == 0
+    assert not any(line["event"] == "closed" for line in run.events()), "nothing was forgotten"
+    run.check_each_was_played_once()
+
+
+@pytest.mark.usefixtures("farm")
+def test_the_controller_is_restarted_in_order_for_what_it_reads_at_its_start(run: Run) -> None:
+    plan(run, 6, event(0, 0.03, "configure", "fifo", "restart"))
+    result = run.play()
+    assert outcomes(run) == [(0, "done", "")]
+    assert [one["by_event"] for one in result["restarts"]] == [0]
+    assert run.manager.changes == [("configuration", "fifo"), ("configuration", "")]
+    run.check_each_was_played_once()
+
+
+@pytest.mark.usefixtures("farm")
+@pytest.mark.parametrize("way", ["reconfigure", "restart"])
+def test_a_replay_that_was_killed_before_the_controller_has_read_it_goes_on(run: Run, way: str) -> None:
+    plan(run, 4, event(0, 0.03, "configure", "fifo", way))
+    run.manager.killed_after.add("fifo")
+    with pytest.raises(KeyboardInterrupt):
+        run.play()
+    assert run.manager.configuration == "fifo" and outcomes(run) == []
+    assert [one["by_event"] for one in run.play()["restarts"]] == [0] * (way == "restart")
+    assert outcomes(run) == [(0, "done", "")] and run.manager.configuration == ""
+    run.check_each_was_played_once()
+
+
+@pytest.mark.usefixtures("farm")
+def test_a_run_begins_with_the_clusters_own_configuration(run: Run) -> None:
+    run.manager.configuration, before = "fifo", run.manager.boot_time
+    plan(run, 2, event(0, 3600, "configure", "fifo", "restart"))
+    result = run.play()
+    assert run.manager.changes == [("configuration", "")] and run.manager.boot_time == before + 1
+    assert result["restarts"] == [] and result["events"]["not_reached"] == 1
 
 
 def test_away_is_what_failures_and_returns_leave() -> None:

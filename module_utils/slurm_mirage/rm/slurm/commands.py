@@ -41,7 +41,7 @@ from ..api import (
     Unavailable,
     Unclear,
 )
-from . import daemon_log, second_controller
+from . import daemon_log, other_configurations, second_controller
 from .array_words import id_of, name_of
 from .node_states import READY, all_ready, count_states, ready
 from .prepared import Prepared, Process, end, script_of
@@ -143,7 +143,7 @@ def parse_controller(text: str) -> Controller:
     """The controller in an answer of `scontrol show config`. Raises Unavailable if it is not in it."""
     words = dict(re.findall(r"^(BOOT_TIME|NEXT_JOB_ID|SLURM_VERSION|SLURM_CONF)\s*=\s*(\S+)", text, re.MULTILINE))
     try:
-        second = SECOND_CONTROLLER if words.get("SLURM_CONF", "").endswith(f"/{second_controller.CONF}") else 0
+        second = SECOND_CONTROLLER if Path(words.get("SLURM_CONF", "")).name.endswith(second_controller.FILE) else 0
         return Controller(int(words["BOOT_TIME"]) + second, int(words["NEXT_JOB_ID"]), words.get("SLURM_VERSION", ""))
     except (KeyError, ValueError) as error:
         raise Unavailable(f"scontrol show config: no usable BOOT_TIME and NEXT_JOB_ID in it ({error})") from error
@@ -500,6 +500,12 @@ class Slurm(ResourceManager):
             self._ask("scontrol", "update", f"{UPDATED[kind]}={arrays.word(int(name)) if kind == 'job' else name}", *settings)
         else:
             self._ask("sacctmgr", "--immediate", "modify", kind, name, "set", *settings)
+
+    def change_configuration(self, name: str) -> bool:
+        return other_configurations.choose(self._instance, name)
+
+    def reconfigure(self) -> None:
+        self._ask("scontrol", "reconfigure")
 
     # ---- nodes and partitions ----
 

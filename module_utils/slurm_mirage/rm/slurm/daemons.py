@@ -12,6 +12,7 @@ from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
 from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, DaemonKind, Role
 from . import second_controller
+from .other_configurations import CONTROLLER_FILES, read_by_controller
 
 MANAGER = "Slurm"
 # munged does not use the virtual clock: credentials are checked against real time on every host. The database server does not
@@ -161,22 +162,22 @@ def _clock(directory: Path) -> Specification:
 
 
 def _slurmctld(directory: Path, layout: Layout, hostname: str) -> Specification:
-    etc = directory / "etc"
+    conf = read_by_controller(directory)
     daemon: Specification = {
         "kind": SLURMCTLD.name,
         "name": "slurmctld",
-        "command": [f"{layout.sbin}/slurmctld", "-D", "-f", f"{etc}/slurm.conf"],
+        "command": [f"{layout.sbin}/slurmctld", "-D", "-f", str(conf)],
         "digest": layout.controller_digest,
         "ready_file": f"{directory}/run/slurmctld.pid",
         # Before it looks at its options, 16.05's reads the file that it was compiled with, if none is named here.
-        "environment": {"SLURM_CONF": f"{etc}/slurm.conf"},
+        "environment": {"SLURM_CONF": str(conf)},
     }
     return daemon if hostname == layout.hostname else daemon | {"hostname": hostname}
 
 
 def _second_slurmctld(directory: Path, layout: Layout) -> Specification:
     """Its pid file and its log are named in a slurm.conf of its own: a slurmctld ends the one whose pid file it finds."""
-    conf = str(directory / second_controller.CONF)
+    conf = str(read_by_controller(directory, CONTROLLER_FILES[1]))
     return {
         **_slurmctld(directory, layout, layout.second_hostname),
         "kind": SECOND_SLURMCTLD.name,
