@@ -291,6 +291,7 @@ def converged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     hosts = {}
     for case, variables in CASES.items():
         (folder / case / "etc/nodes").mkdir(parents=True)
+        (folder / case / "run").mkdir()
         own = {"slurm_controller_directory": str(folder / case), "slurm_controller_nodes": [{"count": 2, "cpus": 1}]}
         hosts[case] = own | {f"slurm_controller_{name}": value for name, value in variables.items()}
     play = {"hosts": "all", "connection": "local", "gather_facts": False, "roles": ["slurm_controller"]}

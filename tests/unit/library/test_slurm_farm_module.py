@@ -247,6 +247,18 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
     assert [daemon["kind"] for daemon in specifications(directory, replace(layout, event_clock=False))] == ["munged"]
 
 
+def test_slurmctld_reads_the_file_that_a_run_chooses_where_there_are_other_configurations(params: dict[str, Any]) -> None:
+    directory = Path(params["directory"])
+    more = {"controller": True, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
+    more |= {"event_clock": False, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": False, "python": sys.executable}
+    layout = layout_of({**params, **more})
+    before = specifications(directory, layout)[1]
+    (directory / "etc/active-slurm.conf").symlink_to("../run/slurm.conf")
+    after = specifications(directory, layout)[1]
+    assert [one["command"][-1] for one in (before, after)] == [f"{directory}/etc/{name}slurm.conf" for name in ("", "active-")]
+    assert after["environment"] == {"SLURM_CONF": after["command"][-1]}
+
+
 def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:
     directory = Path(params["directory"])
     more = {

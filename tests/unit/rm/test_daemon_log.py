@@ -47,6 +47,7 @@ STAMP = "[2027-03-01T10:00:00.123]"
         ("error: NOTE: Trying backup state save file. Jobs may be lost!", None),
         ("error: NOTE: Trying backup state save file. Information may be lost!", "other error"),
         ("error: _refresh_assoc_mgr_qos_list: no new list given back keeping cached one.", None),
+        ("error: MessageTimeout is too high for effective fault-tolerance", None),
         ("Node n3 now responding", None),
         ("error: Duplicate jobid on nodes n4, set to state DRAIN", "duplicate job id"),
         ("error: Job 12 already running, do not launch second copy", "duplicate job id"),

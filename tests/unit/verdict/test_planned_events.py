@@ -195,6 +195,29 @@ def test_messages_and_ends_of_the_controller_count_beyond_what_events_explain(ru
     assert "slurmctld ended 1 time" in ended
 
 
+def test_a_restart_for_another_configuration_explains_an_end_of_the_controller(run: MadeFolder) -> None:
+    made(run, (100, "configure", "tuned", "reconfigure"), (200, "configure", "fifo", "restart"))
+    collected = run.collect()
+    assert [(round(begin - ORIGIN), round(end - ORIGIN)) for begin, end in events.controller_ends(collected)] == [
+        (200, 200),
+        (100, 100),
+    ]
+    ended = {"slurmctld": [("", {"real": REAL_ZERO + second}) for second in (101, 201, 202)]}
+    left = events.remaining_ends(ended, collected, "slurmctld")
+    assert [one[1]["real"] - REAL_ZERO for one in left["slurmctld"]] == [101, 202]
+    assert events.explained_complaints(collected) == events.COMPLAINTS_EACH
+
+
+def test_start_latencies_after_another_configuration_are_not_judged(tmp_path: Path) -> None:
+    run = MadeFolder(tmp_path)
+    for due in (0.0, 1000.0, 9000.0):
+        run.played(run.job(due), due + 1)
+    made(run, (900, "configure", "fifo", "reconfigure"))
+    collected = run.collect()
+    jobs = collected.jobs.with_columns(accepted="submit").join(collected.evidence.select("id", "limit"), on="id")
+    assert jobs.filter(events.left_out_of_latency(collected, LAYOUT))["id"].to_list() == [2, 3]
+
+
 def test_on_an_event_clock_the_end_of_the_controller_is_matched_in_real_time(run: MadeFolder) -> None:
     """The journal has the cluster's time there, and the farm has real time."""
     made(run, (200, "kill-controller", "", ""))

@@ -29,15 +29,16 @@ OTHER = OTHER_COMPLAINT
 _EXPECTED = re.compile(
     # The end of a job that was cancelled or reached its limit; a remark about the clock; advice that follows a complaint; that a
     # front end is no node, which slurmctld says six times of each job (docs/front-end.md); that a new cluster saves its jobs for
-    # the first time (lost ones are found by their record); that MaxJobCount jobs could not be saved, of which there are fewer; and
-    # that without slurmdbd there are no QOS (23.11 and 24.05, several times a job).
+    # the first time (lost ones are found by their record); that MaxJobCount jobs could not be saved, of which there are fewer;
+    # that without slurmdbd there are no QOS (23.11 and 24.05, several times a job); and that MessageTimeout is long, which follows
+    # the clock's speed: each daemon says so when it reads its file.
     r"\*\*\* (JOB|STEP) |high latency for 1000 calls|if munged is up, restart|check for out of sync clocks"
     r"|_find_node_record: lookup failure for node \"frontend\d|invalid batch host frontend\d"
     r"|could not open job state file|trying backup state save file\. jobs may be lost"
     r"|configured maxjobcount may lead to job_state being larger"
     # A second slurmctld in standby refuses what is meant for the one in charge, and the sender asks that.
     r"|invalid rpc received \w+ while in standby mode"
-    r"|_refresh_assoc_mgr_qos_list: no new list given back",
+    r"|_refresh_assoc_mgr_qos_list: no new list given back|messagetimeout is too high for effective fault-tolerance",
     re.IGNORECASE,
 )
 # An error has the first kind whose expression is found in its text.
