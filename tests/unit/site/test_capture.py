@@ -394,7 +394,12 @@ def test_no_known_name_survives(before: str, word: str, after: str, kind: str, c
     for line in (text, f"NodeName={text}", f"Reason={text}", f"PartitionName=a State=UP {text}", f"Key={text}"):
         assert word not in capture.conf_line(names, line, set(), "").lower()
         assert word not in capture.shown(names, line, set(), "").lower()
-        assert word not in "\n".join(capture.configuration(names, [line, line.replace("=", " = ", 1)], set(), "")).lower()
+    settings = [
+        f"{key} = {one}"
+        for one in text.splitlines()
+        for key in ("Key", "SlurmUser", "SchedulerParameters", "SlurmctldHost[0]", "Licenses")
+    ]
+    assert word not in "\n".join(capture.configuration(names, settings, set(), "")).lower()
 
 
 def test_a_name_in_the_clear_has_no_line_breaks() -> None:
