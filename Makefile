@@ -107,6 +107,10 @@ watch: $(STAMP) ## the same live, until q or Ctrl-C
 shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch (qstat, pbsnodes, qsub) use the instance
 	$(CLI) $@
 
+.PHONY: capture
+capture: $(STAMP) ## what mirage-capture takes at a site, of the cluster (ACCOUNTING=yes): FROM to TO (the last week) into ARCHIVE
+	$(CLI) $@
+
 .PHONY: teardown
 teardown: $(STAMP) ## stop everything that this instance started, and nothing else; results stay
 	$(CLI) $@

@@ -450,6 +450,9 @@ def test_a_capture_goes_on_with_its_key_and_window_only(tmp_path: Path, capsys: 
     [
         (["--from", "2026-11-08", "--to", "2026-11-01"], "--to is not after --from"),
         (["--from", "2026-11-01", "--to", "2255-01-01"], "--to is in the future"),
+        (["--from", "2026-11-32", "--to", "2026-11-01"], "wrong use: --from: '2026-11-32' is no date: 2026-11-01 or"),
+        (["--from", "1793491200", "--to", "1793491300", "--piece", "0d"], "wrong use: --piece: '0d' is no length of a piece"),
+        (["--to", "2026-11-01"], "wrong use: the following arguments are required: --from"),
     ],
 )
 def test_a_window_is_in_the_past(given: list[str], words: str) -> None:
