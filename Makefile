@@ -170,6 +170,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(BIN)/mypy
 	MYPYPATH=files/dmr $(BIN)/mypy files/dmr/dmr.py files/dmr/dmr_run.py
 	MYPYPATH=files/filler_container $(BIN)/mypy files/filler_container/*.py
+	$(BIN)/mypy files/capture/mirage-capture
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh roles/openpbs/files/build.sh molecule/source/fetch_source.sh
