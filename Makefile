@@ -107,6 +107,10 @@ watch: $(STAMP) ## the same live, until q or Ctrl-C
 shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch (qstat, pbsnodes, qsub) use the instance
 	$(CLI) $@
 
+.PHONY: capture
+capture: $(STAMP) ## what mirage-capture takes at a site, of the cluster (ACCOUNTING=yes): FROM to TO (the last week) into ARCHIVE
+	$(CLI) $@
+
 .PHONY: teardown
 teardown: $(STAMP) ## stop everything that this instance started, and nothing else; results stay
 	$(CLI) $@
@@ -166,6 +170,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(BIN)/mypy
 	MYPYPATH=files/dmr $(BIN)/mypy files/dmr/dmr.py files/dmr/dmr_run.py
 	MYPYPATH=files/filler_container $(BIN)/mypy files/filler_container/*.py
+	$(BIN)/mypy files/capture/mirage-capture
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh roles/openpbs/files/build.sh molecule/source/fetch_source.sh

@@ -42,6 +42,7 @@ TARGETS = {
     "status": ("mirage.commands.status", "status"),
     "watch": ("mirage.commands.watch", "watch"),
     "shell": ("mirage.commands.shell", "shell"),
+    "capture": ("mirage.commands.capture", "capture"),
     "teardown": ("mirage.commands.teardown", "teardown"),
     "provision": ("mirage.commands.provision", "provision"),
     "deprovision": ("mirage.commands.deprovision", "deprovision"),
@@ -49,7 +50,7 @@ TARGETS = {
 # Targets for which the inventory may have no host.
 WITHOUT_HOSTS = ("provision", "deprovision")
 # Targets that use one cluster of an inventory.
-OF_ONE_CLUSTER = ("cluster", "status", "watch", "shell")
+OF_ONE_CLUSTER = ("cluster", "status", "watch", "shell", "capture")
 
 
 Targets = Mapping[str, tuple[str, str]]

@@ -212,6 +212,7 @@ class OutputKnobs:
     run: str | None
     runs: str | None
     out: str
+    archive: str
 
 
 @dataclass(frozen=True)

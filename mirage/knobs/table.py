@@ -106,7 +106,7 @@ _BUILD = (*_SINGLE, *_COMPARE)
 _MANAGED = (*_SINGLE, "compare", "study-scms")
 _RUN = ("experiment", *_COMPARE)
 _PLAYED = ("experiment", "compare")
-_CLUSTER = (*_BUILD, "status", "watch", "shell", "teardown", "infra", "provision", "deprovision")
+_CLUSTER = (*_BUILD, "status", "watch", "shell", "capture", "teardown", "infra", "provision", "deprovision")
 _OFFLINE = ("workload", "workload-report", "metrics", "simulate")
 _SELECT = (*_RUN, *_OFFLINE)
 _MODELLED = (*_RUN, "workload", "workload-report", "simulate")
@@ -246,7 +246,7 @@ TABLE = (
         optional(instant),
         "seconds of the trace from 0 on, or a date: 2016-04-01, 2016-04-01T12:00:00",
         "take jobs submitted from then on: seconds of the trace, or a date",
-        _SELECT,
+        (*_SELECT, "capture"),
         shown="the beginning",
         is_input=True,
         group=WORKLOAD,
@@ -258,7 +258,7 @@ TABLE = (
         optional(instant),
         "seconds of the trace from 0 on, or a date: 2016-05-01, 2016-04-01T18:00:00",
         "take jobs submitted before then",
-        _SELECT,
+        (*_SELECT, "capture"),
         shown="the end",
         is_input=True,
         group=WORKLOAD,
@@ -770,6 +770,17 @@ TABLE = (
         "the path of the file to write",
         "file to write: workload's SWF or CSV, metrics' JSON, simulate's SWF or CSV; folder of workload-report and figure-load",
         (*_OFFLINE, "figure-load"),
+        group=OUTPUT,
+    ),
+    Knob(
+        "ARCHIVE",
+        "output.archive",
+        "",
+        path_text,
+        "the path of the archive to write",
+        "archive that make capture writes",
+        ("capture",),
+        shown="results/capture-CLUSTER.tar",
         group=OUTPUT,
     ),
 )

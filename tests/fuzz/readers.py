@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +13,7 @@ from pathlib import Path
 from mirage.metrics import metrics
 from mirage.records.schedule import read_schedule
 from mirage.site import site_conf
+from mirage.site.archive import open_archive
 from mirage.traces.trace import read_trace
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import prepare
@@ -105,6 +109,28 @@ CLOCK = b"mirage-clock 1 1790000000000000000 1790000012345678901 20.5\n"
 HOSTS = b"cn[1-3,007],g[08-09],rack1n[9-10],login,cpn-d07-[24,27]-[01],a[1-2]-[1-3]"
 
 
+def _archive() -> bytes:
+    """A small archive of mirage-capture."""
+    table = b"JobID\tJobIDRaw\tUser\n7_1\t7\tu_0123456789\n8\t8\tu_9876543210\n"
+    parts = {"sacct/20261101T000000Z.txt": table, "conf/slurm.conf": SLURM_CONF}
+    files = {
+        name: {"rows": 1, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "key": "a1"}
+        for name, data in parts.items()
+    }
+    manifest = {
+        "format": "slurm-mirage-capture", "version": 1, "release": "22.05.8", "begin": 1793491200, "end": 1793664000,
+        "piece": 86400, "zone": "UTC", "taken_at": 1793700000, "by": "user", "private_data": [], "not_allowed": [],
+        "names": "pseudonyms", "key": "a1", "failed": {}, "left_out": [], "files": files,
+    }  # fmt: skip
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, data in {"manifest.json": json.dumps(manifest).encode(), **parts}.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(data), 1793700000.5  # not a whole number: a header of PAX
+            tar.addfile(info, io.BytesIO(data))
+    return written.getvalue()
+
+
 @dataclass(frozen=True)
 class Reader:
     """name: the kind of file; seeds: contents that are mutated; read: reads the file at a path as make would; files: how many the
@@ -150,6 +176,14 @@ def _clock(path: Path) -> None:
     assert Clock.read(path) == clock
 
 
+def _captured(path: Path) -> None:
+    taken = open_archive(path)
+    for name in taken.parts:
+        taken.lines(name)
+    for name in taken.pieces("sacct"):
+        list(taken.rows(name))
+
+
 def _host_list(path: Path) -> None:
     try:
         expand(path.read_text(errors="replace"))
@@ -165,6 +199,7 @@ READERS = {
         Reader("json", (JSON,), _log),
         Reader("batsim", (BATSIM,), _log),
         Reader("slurm.conf", (SLURM_CONF,), site_conf.read),
+        Reader("archive", (_archive(),), _captured),
         Reader("sigsleep", (SLEPT,), _schedule),
         Reader("journal", (JOURNAL,), _journal),
         Reader("clock", (CLOCK,), _clock),

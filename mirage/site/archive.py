@@ -1,0 +1,208 @@
+"""Opens the archive that files/capture/mirage-capture makes of a site's week (docs/capture.md), and reads its parts.
+
+The archive is a plain tar of text files with manifest.json first. It comes from elsewhere, so nothing of it is unpacked into a
+folder: its members must be regular files that the manifest names, of the sizes and with the checksums that it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mirage.text.input_file import open_input
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.strict_json import COUNT, INSTANT, TEXT, Each, Named, NotStrict, Number, Object, Text, parse
+
+FORMAT, VERSION = "slurm-mirage-capture", 1
+MANIFEST = "manifest.json"
+PARAMETER = "site"
+MOST_MEMBERS, LARGEST_MANIFEST, LARGEST_PART = 100_000, 64 << 20, 4 << 30
+"""Files in an archive, bytes of its manifest, bytes of another file."""
+_BLOCK = 1 << 20
+_PART = Object({"rows": COUNT, "bytes": Number(0, LARGEST_PART, whole=True), "sha256": Text(64), "key": TEXT})
+_SHAPE = Object(
+    {
+        "release": TEXT, "begin": INSTANT, "end": INSTANT, "piece": COUNT, "zone": TEXT, "taken_at": INSTANT,
+        "by": Text(words=("user", "operator")), "names": Text(words=("pseudonyms", "clear")), "key": TEXT,
+        "private_data": Each(TEXT), "not_allowed": Each(TEXT), "failed": Named(TEXT), "left_out": Each(TEXT), "files": Named(_PART),
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of the archive: its place in the tar, its bytes, and its rows (jobs, nodes, lines of a configuration)."""
+
+    offset: int
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An archive whose manifest and checksums are right.
+
+    release: Slurm's, as 22.05.8
+    begin, end: the window, in seconds since the epoch
+    zone: the site's time zone; all instants in the parts are seconds since the epoch
+    by: user or operator
+    is_clear: whether names are the site's own, not pseudonyms
+    not_allowed: what whoever took it was not shown, a line each
+    failed: what could not be taken, with Slurm's words, by part
+    left_out: secrets that the capture left out, a line each
+    parts: the files by name, as sacct/20261101T000000Z.txt
+    """
+
+    path: Path
+    release: str
+    begin: int
+    end: int
+    zone: str
+    by: str
+    is_clear: bool
+    not_allowed: tuple[str, ...]
+    failed: Mapping[str, str]
+    left_out: tuple[str, ...]
+    parts: Mapping[str, Part]
+
+    def pieces(self, folder: str) -> list[str]:
+        """The parts of a folder (sacct, steps, sacct-json) in order of time. A job is in each piece in which it was alive."""
+        return sorted(name for name in self.parts if name.startswith(f"{folder}/"))
+
+    def data(self, name: str) -> bytes:
+        """The bytes of a part. Raises WrongUse if the archive does not have it: the message says why it could not be taken."""
+        if name not in self.parts:
+            why = f" (at the site: {self.failed[name]})" if name in self.failed else ""
+            raise WrongUse(f"{self.path}: {name} is not in it{why}", parameter=PARAMETER)
+        part = self.parts[name]
+        with open_input(self.path, PARAMETER) as file:
+            file.seek(part.offset)
+            data = file.read(part.size)
+        if len(data) != part.size:
+            raise _torn(self.path)
+        return data
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a part without their ends. Raises WrongUse as `data` does, and for what is not UTF-8."""
+        try:
+            return self.data(name).decode().split("\n")[:-1]
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            raise WrongUse(f"{self.path}: {name}:{line}: is not UTF-8 text", parameter=PARAMETER) from error
+
+    def rows(self, name: str) -> Iterator[dict[str, str]]:
+        """The rows of a table (sacct/, steps/, sacctmgr/, sshare.txt) by heading. Raises WrongUse as `lines` does, and for a row
+        that does not have as many fields as there are headings."""
+        headings: list[str] = []
+        for number, line in enumerate(self.lines(name), 1):
+            fields = line.split("\t")
+            if not headings:
+                headings = fields
+            elif len(fields) == len(headings):
+                yield dict(zip(headings, fields, strict=True))
+            else:
+                words = f"{self.path}: {name}:{number}: has {len(fields)} fields, the heading has {len(headings)}"
+                raise WrongUse(words, parameter=PARAMETER)
+
+
+def _torn(path: Path) -> WrongUse:
+    return WrongUse(f"{path}: is torn: it ends too early; copy it again", parameter=PARAMETER)
+
+
+def open_archive(path: Path | str) -> Archive:
+    """Open an archive and check all of it. Memory does not grow with its size.
+
+    Raises WrongUse for a file that mirage-capture does not write, one that is torn or changed, and a window without jobs.
+    """
+    path = Path(path)
+    offsets = _members(path)
+    with open_input(path, PARAMETER) as file:
+        offset, size = offsets.pop(MANIFEST)
+        file.seek(offset)
+        manifest = _manifest(path, file.read(size))
+        files: dict[str, dict[str, Any]] = manifest["files"]
+        if unknown := sorted(set(offsets) - set(files)):
+            raise WrongUse(f"{path}: {unknown[0]} is not in {MANIFEST}", parameter=PARAMETER)
+        for name, described in files.items():
+            if name not in offsets:
+                raise WrongUse(f"{path}: is torn: {name} of {MANIFEST} is missing; copy it again", parameter=PARAMETER)
+            offset, size = offsets[name]
+            file.seek(offset)
+            digest, left = hashlib.sha256(), size
+            while left and (block := file.read(min(left, _BLOCK))):
+                digest.update(block)
+                left -= len(block)
+            if left:
+                raise _torn(path)
+            if size != described["bytes"] or digest.hexdigest() != described["sha256"]:
+                raise WrongUse(f"{path}: {name} was changed: it is not what {MANIFEST} describes", parameter=PARAMETER)
+    parts = {name: Part(*offsets[name], described["rows"]) for name, described in files.items()}
+    _check(path, manifest, parts)
+    return Archive(
+        path, manifest["release"], int(manifest["begin"]), int(manifest["end"]), manifest["zone"], manifest["by"],
+        manifest["names"] == "clear", tuple(manifest["not_allowed"]), manifest["failed"], tuple(manifest["left_out"]), parts,
+    )  # fmt: skip
+
+
+def _members(path: Path) -> dict[str, tuple[int, int]]:
+    """Offset and size of each member of the tar, by name. Raises WrongUse for a member that is no regular file."""
+    found: dict[str, tuple[int, int]] = {}
+    with open_input(path, PARAMETER) as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        try:
+            with tarfile.open(fileobj=file, mode="r:") as tar:
+                for member in tar:
+                    largest = LARGEST_PART if found else LARGEST_MANIFEST
+                    if not found and member.name != MANIFEST:
+                        break
+                    if not member.isreg() or member.sparse is not None or member.name in found or len(found) >= MOST_MEMBERS:
+                        raise WrongUse(f"{path}: {member.name} is no file of a capture", parameter=PARAMETER)
+                    if member.size > largest:
+                        raise WrongUse(f"{path}: {member.name} is larger than {largest >> 20} MiB", parameter=PARAMETER)
+                    if member.offset_data + member.size > size:
+                        raise _torn(path)
+                    found[member.name] = member.offset_data, member.size
+        except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
+            if found:
+                raise _torn(path) from error
+    if not found:
+        raise WrongUse(f"{path}: is not an archive of mirage-capture, a tar that begins with {MANIFEST}", parameter=PARAMETER)
+    return found
+
+
+def _manifest(path: Path, data: bytes) -> dict[str, Any]:
+    """The manifest. Raises WrongUse, first for another version, whose members are unknown."""
+    try:
+        manifest = parse(data, Object({"format": Text(words=(FORMAT,)), "version": Number(whole=True)}))
+        if manifest["version"] != VERSION:
+            words = f"{path}: has version {manifest['version']}, not {VERSION}: take it with the mirage-capture of this release"
+            raise WrongUse(words, parameter=PARAMETER)
+        read: dict[str, Any] = parse(data, _SHAPE)
+    except NotStrict as error:
+        raise WrongUse(f"{path}: {MANIFEST}: {error}", parameter=PARAMETER) from error
+    return read
+
+
+def _check(path: Path, manifest: dict[str, Any], parts: Mapping[str, Part]) -> None:
+    """Raises WrongUse for an archive from which no week can be replayed."""
+    keys = {described["key"]: name for name, described in manifest["files"].items()}
+    keys.setdefault(manifest["key"], MANIFEST)
+    if len(keys) > 1:
+        first, second = list(keys.values())[:2]
+        words = f"{path}: {first} and {second} have pseudonyms of different keys; take the week again with one key"
+        raise WrongUse(words, parameter=PARAMETER)
+    if not manifest["begin"] < manifest["end"]:
+        raise WrongUse(f"{path}: {MANIFEST}: end is not after begin", parameter=PARAMETER)
+    jobs = [part.rows for name, part in parts.items() if name.startswith("sacct/")]
+    if not jobs:
+        words = f"{path}: has no part sacct/: the capture was not finished; give the same command at the site again"
+        raise WrongUse(words, parameter=PARAMETER)
+    if not any(jobs):
+        words = f"{path}: has no job in its window; the capture took it as {manifest['by']}"
+        hidden = f", who may not see {manifest['not_allowed'][0]}" if manifest["not_allowed"] else ""
+        raise WrongUse(words + hidden, parameter=PARAMETER)
