@@ -30,7 +30,7 @@ from mirage.text.words import about, counted
 from mirage.traces import swf
 from mirage.traces.local_time import LocalTime
 from mirage.traces.trace import Trace, read_trace
-from mirage.workloads import models, not_played, requests, routing
+from mirage.workloads import fitting, models, not_played, requests, routing
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
@@ -137,8 +137,11 @@ def header_of(machine: Machine) -> dict[str, str]:
 
 def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
     """Select and shrink the jobs. Raises WrongUse, also for a job that is wider than the cluster."""
+    config = configuration.of(knobs.scheduler)
+    takes = config.rm == SLURM and not knobs.malleable.is_wanted
+    offered = configuration.offer(config, knobs, knobs.nodes.machine) if takes else None
     return prepare(
-        trace,
+        replace(trace, frame=fitting.fitted(trace.frame, offered)),
         selection_of_any(knobs.workload),
         classes=[(node_class.count, node_class.cpus) for node_class in knobs.nodes.machine.classes],
         slack=SLACK,
@@ -315,9 +318,10 @@ class Prepared:
                 follows=job["follows"],
                 think=job["think_virtual"] or 0.0,
                 malleable=job.get("malleable", ""),
+                request=what,
             )
-            for index, (job, due, run_time, partition, level, memory, limit) in enumerate(
-                zip(jobs, dues, run_times, asked.partitions, asked.qos, asked.memory, asked.limits, strict=True)
+            for index, (job, due, run_time, partition, level, memory, limit, what) in enumerate(
+                zip(jobs, dues, run_times, asked.partitions, asked.qos, asked.memory, asked.limits, asked.asked, strict=True)
             )
         ]
         logged = self.workload.jobs

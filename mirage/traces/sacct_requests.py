@@ -1,10 +1,13 @@
-"""What sacct's output has beyond SWF: whether a job was held, and requests that a replay does not emulate."""
+"""What sacct's output has beyond SWF: whether a job was held, what it asked for, and which requests a replay may not emulate."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import polars as pl
+
+from mirage.traces import asked
 
 _HELD = ("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue")
 _OPTIONS = {
@@ -23,7 +26,7 @@ _OPTIONS = {
 _COLUMNS = {
     "constraint": ("Constraints",),
     "licence": ("Licenses",),
-    "reservation": ("Reservation",),
+    "reservation": ("Reservation", "ReqReservation"),
     "gres": ("ReqGRES", "AllocGRES"),
 }
 _NOTHING = ("", "(null)", "None", "none", "0")
@@ -32,9 +35,9 @@ _RESOURCES = {"gres": "gres", "licence": "license", "burst_buffer": "bb"}
 
 KINDS = (
     "gres", "constraint", "features", "licence", "reservation", "burst_buffer", "node_count", "node_list", "exclusive", "begin",
-    "array_limit", "heterogeneous",
+    "tasks", "placement", "nice", "other_option", "array_limit", "heterogeneous",
 )  # fmt: skip
-"""Kinds of requests that are not emulated. Such a job is submitted with its processors, memory and time limit only."""
+"""Kinds of requests that a run may not emulate: whether it does depends on its cluster (`workloads.fitting`)."""
 
 
 def held(columns: Collection[str], unused: pl.Expr, eligible: pl.Expr) -> pl.Expr:
@@ -76,3 +79,39 @@ def not_played(columns: Collection[str], array_limit: pl.Expr, waits: pl.Expr) -
         return pl.any_horizontal(sign.fill_null(False) for sign in signs) if signs else pl.lit(False)
 
     return pl.concat_list(pl.when(found(kind)).then(pl.lit(kind)) for kind in KINDS).list.drop_nulls()
+
+
+ASKED: dict[str, Any] = {"request": pl.String, "has_begin": pl.Boolean, "is_held": pl.Boolean, "kinds": pl.List(pl.String)}
+"""Columns of `asked_for`."""
+
+
+def asked_for(rows: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """What each job asked for: the words of its `Request`, whether --begin and --hold are on its command line, and those kinds of
+    requests that only the command line tells.
+
+    rows: columns of sacct as text; facts: the same jobs with asked_nodes and nodes, null if unknown
+    """
+    text = {
+        name: pl.coalesce(pl.when(~pl.col(c).is_in(_NOTHING)).then(c) for c in present).fill_null("") if present else pl.lit("")
+        for name, columns in (
+            ("line", ("SubmitLine",)), ("constraints", ("Constraints",)), ("licences", ("Licenses",)),
+            ("reservation", ("ReqReservation", "Reservation")), ("req_gres", ("ReqGRES",)), ("exclusive", ("Exclusive",)),
+        )
+        for present in [[c for c in columns if c in rows.columns]]
+    }  # fmt: skip
+    resources = [
+        pl.col(c).str.extract_all(r"(?:gres|license)/[^,]+").list.join(",") for c in ("ReqTRES", "AllocTRES") if c in rows.columns
+    ]
+    found = pl.coalesce(pl.when(words != "").then(words) for words in resources) if resources else pl.lit(None, pl.String)
+    of_node = pl.col("ReqMem").str.extract(r"^([1-9][0-9]{0,11}[KMGT]?)n$") if "ReqMem" in rows.columns else pl.lit(None, pl.String)
+    counts = (facts[name].fill_null(0).clip(0, 10**9 - 1).cast(pl.Int64) for name in ("asked_nodes", "nodes"))
+    sources = rows.select(**text, resources=found.fill_null(""), memory=of_node.fill_null("")).with_columns(*counts)
+    distinct = sources.unique()
+    made: list[tuple[str, bool, bool, list[str]]] = []
+    for row in distinct.iter_rows(named=True):
+        memory = asked.mebibytes(row.pop("memory"))
+        request = asked.request_of(asked.Asked(**row, mebibytes_of_node=memory))
+        made.append((request.words, asked.has_begin(row["line"]), asked.is_held(row["line"]), asked.kinds_of(row["line"])))
+    return sources.join(
+        distinct.hstack(pl.DataFrame(made, schema=ASKED, orient="row")), on=sources.columns, how="left", maintain_order="left"
+    ).select(*ASKED)

@@ -29,6 +29,10 @@ WORDS = {
     "node_list": "certain nodes",
     "exclusive": "whole nodes",
     "begin": "a begin time, or held for a time",
+    "tasks": "processors for each task",
+    "placement": "the placement on nodes",
+    "nice": "a lower priority",
+    "other_option": "another option that matters to the scheduler",
     "array_limit": "a limit of array tasks at once",
     "heterogeneous": "several components (each is a job here)",
     "dependency": "a dependency",
@@ -39,7 +43,7 @@ WORDS = {
     "qos": "a QOS",
     ANY: "any of them",
 }
-"""The kinds, in words. The first twelve are those of `sacct_requests.KINDS`."""
+"""The kinds, in words. The first sixteen are those of `sacct_requests.KINDS`."""
 
 
 class Count(TypedDict):
@@ -101,6 +105,9 @@ def with_requests(jobs: pl.DataFrame, asked: Requests, routed: pl.Series, qos: p
         given_qos=pl.Series(asked.qos, dtype=pl.String),
         given_memory=pl.Series(asked.memory, dtype=pl.Float64),
     )
+    if asked.played:
+        others = col("not_played").str.split(" ").list.set_difference(pl.Series(asked.played).str.split(" ")).list.join(" ")
+        frame = frame.with_columns(not_played=others)
     return frame.select(_joined(col("not_played"), signs).alias("not_played"))["not_played"]
 
 

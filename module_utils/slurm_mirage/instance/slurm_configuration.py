@@ -55,7 +55,9 @@ def wanted_files(
 ) -> dict[Path, str]:
     """Return the content of every file to be written, by path. `here` are the `nodes` of this host."""
     types = gres_types(node_class.extra for node_class in classes)
-    settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
+    # Without AccountingStorageTRES the TRES of jobs have no GRES.
+    of_gres = {"GresTypes": types, "AccountingStorageTRES": [f"gres/{name}" for name in types.split(",")]} if types else {}
+    settings = follow(merge(of_gres, parameters["settings"]), parameters["speed"])
     if parameters["malleable"]:
         settings = permit_expansion(settings, parameters["version"])
     if parameters["event_clock"]:

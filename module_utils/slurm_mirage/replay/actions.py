@@ -15,6 +15,7 @@ from ..base.strict_json import COUNT, INSTANT, TEXT, Maybe, Shape, Text
 from ..jobs import arrays
 from ..jobs.cluster_events import ClusterEvent
 from ..jobs.plan import PlanRow
+from ..jobs.request import Request
 from ..rm.api import ResourceManager
 
 Event = dict[str, Any]
@@ -149,6 +150,35 @@ class Cancel:
 
 
 @dataclass(frozen=True)
+class Release:
+    """Releases a job that was submitted held, unless it has ended for good."""
+
+    row: PlanRow
+    seconds: float
+    event: ClassVar[str] = "released"
+    members: ClassVar[dict[str, Shape]] = {"index": COUNT}
+    is_of_submission: ClassVar[bool] = True
+
+    @property
+    def index(self) -> int:
+        """Of the job."""
+        return self.row.index
+
+    @property
+    def when(self) -> When:
+        """After the job's last submission."""
+        return When(self.seconds, SUBMITTED, self.row.index)
+
+    def carry_out(self, cluster: Cluster, ended: Set[int]) -> list[Event]:
+        """Release it."""
+        if self.index in ended:
+            return []
+        job_id = cluster.job_id(self.index)
+        cluster.retry_until_answered(lambda: cluster.manager.release([job_id]), f"releasing job {self.row.id}: ")
+        return [{"event": self.event, "index": self.index}]
+
+
+@dataclass(frozen=True)
 class Happen:
     """An event of the run (jobs.cluster_events)."""
 
@@ -177,7 +207,7 @@ class Happen:
         return cluster.play(self.cluster_event, ended)
 
 
-KINDS: tuple[type[Action], ...] = (Submit, Cancel, Happen)
+KINDS: tuple[type[Action], ...] = (Submit, Cancel, Release, Happen)
 
 
 def actions_of(plan: Sequence[PlanRow], events: Sequence[ClusterEvent] = ()) -> Iterator[Action]:
@@ -191,4 +221,6 @@ def actions_of(plan: Sequence[PlanRow], events: Sequence[ClusterEvent] = ()) -> 
         yield Submit(row, None if row.follows is None else indices[row.follows])
         if row.cancel_after is not None:
             yield Cancel(row)
+        if hold := Request.parse(row.request).hold:
+            yield Release(row, hold)
     yield from map(Happen, due)

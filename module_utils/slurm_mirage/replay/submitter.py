@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +15,7 @@ from ..jobs import arrays
 from ..jobs.cluster_events import ClusterEvent
 from ..jobs.kinds import JobKind
 from ..jobs.plan import NEVER, PlanRow, targets, with_ids
+from ..jobs.request import Request
 from ..rm.api import (
     CompletedJob,
     CompletionReader,
@@ -27,7 +28,7 @@ from ..rm.api import (
     Unclear,
 )
 from . import launch_cost
-from .actions import ENDED, Action, Event, Submit, actions_of
+from .actions import ENDED, Action, Event, Release, Submit, actions_of
 from .halts import Halts
 from .journal import History, Journal
 from .launch_cost import LaunchCost, Probe
@@ -90,6 +91,7 @@ class Submitter:
         self._looked_at = 0
         self._launch_cost: LaunchCost | None = None
         self._most_tasks: int | None = None
+        self._held = [row.index for row in self.plan if "hold=" in row.request]
         self._arrays: dict[int, list[int]] = {}
         """Indices of the tasks of each array, by the trace's number of its first task."""
         for row in self.plan:
@@ -125,6 +127,12 @@ class Submitter:
     def job_id(self, index: int) -> int:
         """The id that the resource manager has for a submitted job."""
         return self.history.job_ids[index]
+
+    def held(self) -> Set[int]:
+        """Ids of the jobs that were submitted held and are not released yet."""
+        history = self.history
+        holding = (index for index in self._held if not history.is_done(Release.event, index))
+        return {history.job_ids[index] for index in holding if index in history.job_ids}
 
     def due(self, index: int) -> float:
         """Real instant at which a job is due: anchored to the start, or to the end of the job that it follows."""
@@ -327,8 +335,8 @@ class Submitter:
 
     def _submission(self, row: PlanRow, record: Path | None = None) -> Submission:
         """The submission of a job; `record` is where its program writes, the run's log by default."""
-        cost = self.launch_cost()
-        taken_off = self.clock.real_to_virtual(cost.seconds(cost.nodes_of(row.processors, row.nodes)))
+        cost, asked = self.launch_cost(), Request.parse(row.request)
+        taken_off = self.clock.real_to_virtual(cost.seconds(cost.nodes_of(row.processors, row.nodes or asked.nodes or None)))
         runtime = max(0.0, row.runtime - taken_off)
         never = row.dependency == NEVER
         return Submission(
@@ -343,7 +351,8 @@ class Submitter:
             qos=row.qos,
             memory=row.memory,
             dependency="" if never else self.dependency(row),
-            delay=math.ceil(row.cancel_after or 0.0) + NEVER_BEGINS if never else 0,
+            delay=math.ceil(row.cancel_after or 0.0) + NEVER_BEGINS if never else math.ceil(asked.begin),
+            request=replace(asked, begin=0.0),
         )
 
     def is_of_known_array(self, job_id: int) -> bool:
