@@ -304,7 +304,7 @@ class InMemory(ResourceManager):
             self._call()
             if job.name in self.refused:
                 raise Refused("never")
-            number = self._accept(job)
+            number = self._accept(job, held=bool(job.request.hold))
             if (action := self.after.pop(len(self.accepted), None)) is not None:
                 action()
             if job.name in self.unanswered:
