@@ -91,6 +91,8 @@ def _fit(text: str, processors: int, offered: Offer) -> Fitted:
         return Fitted(asked)
     for request in _shapes(asked, processors):
         if any(partition.holds(processors, 0, 0, request) for partition in offered.partitions.values()):
+            if request.tasks == processors and not (request.cpus_per_task or request.exclusive):
+                request = replace(request, tasks=0)
             return Fitted(request, tuple(kind for kind in kinds_of(request) if kind not in cut))
     plain = any(partition.holds(processors, 0) for partition in offered.partitions.values())
     return Fitted(asked, (), f"asks for {_named(asked)}, and no partition has enough such nodes" if plain else "")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from ..base.strict_json import COUNT, INSTANT, TEXT, Maybe, Shape, Text
+from ..base.strict_json import COUNT, FLAG, INSTANT, TEXT, Maybe, Shape, Text
 from ..jobs import arrays
 from ..jobs.cluster_events import ClusterEvent
 from ..jobs.plan import PlanRow
@@ -101,6 +101,7 @@ class Submit:
     event: ClassVar[str] = SUBMITTED
     members: ClassVar[dict[str, Shape]] = {
         "index": COUNT, "slurm_id": COUNT, "due": INSTANT, "began": Maybe(INSTANT), "retries": COUNT,
+        "plain": Maybe(FLAG),
     }  # fmt: skip
     is_of_submission: ClassVar[bool] = False
 

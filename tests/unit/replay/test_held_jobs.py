@@ -6,9 +6,27 @@ from dataclasses import replace
 
 from test_replay_in_memory import Run, run
 
+from mirage.records.run_records import read_journal
+
 __all__ = ["run"]
 
 HOLD = 0.6
+
+
+def test_requests_that_the_manager_refuses_are_left_out(run: Run) -> None:
+    run.write(4)
+    run.plan[1] = replace(run.plan[1], request="gres=gpu:1")
+    run.plan[2] = replace(run.plan[2], request="nice=1")
+    run.rewrite()
+    run.manager.refused_requests.add("gres=gpu:1")
+    assert run.play()["states"] == {"COMPLETED": 4}
+    submitted = [event for event in run.events() if event["event"] == "submitted"]
+    assert [event["index"] for event in submitted if event.get("plain")] == [1]
+    assert read_journal(run.folder / "journal.jsonl").plain == [1]
+    assert [job.request.words for job in (run.manager.named(f"r.{number}")[0].submission for number in range(100, 104))] == [
+        "", "", "nice=1", "",
+    ]  # fmt: skip
+    run.check_each_was_played_once()
 
 
 def write(run: Run, jobs: int, held: int) -> None:

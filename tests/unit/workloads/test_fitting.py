@@ -31,7 +31,7 @@ def of(request: str, processors: int, offered: Offer | None = RICH) -> tuple[str
     [
         ("nodes=2", 8, ["node_count"]),
         ("nodes=2 most_nodes=4 tasks=8 cpus_per_task=2", 16, ["node_count", "tasks"]),
-        ("nodes=2 tasks=8 tasks_per_node=4", 8, ["node_count"]),
+        ("nodes=2 tasks_per_node=4", 8, ["node_count"]),
         ("nodes=2 exclusive=1", 16, ["node_count", "exclusive"]),
         ("constraint=skl&ib", 8, ["constraint"]),
         ("gres=gpu:a100:4 constraint=rome", 32, ["gres", "constraint"]),
@@ -72,6 +72,8 @@ def test_jobs_that_can_never_run(request_: str, processors: int, why: str) -> No
         ("memory_per_node=99000 nodes=2", 8, "nodes=2", ["node_count"]),
         ("nodes=1", 30, "", []),
         ("cpus_per_task=8", 8, "tasks=1 cpus_per_task=8", ["tasks"]),
+        ("nodes=2 tasks=8 tasks_per_node=4", 8, "nodes=2 tasks_per_node=4", ["node_count"]),
+        ("tasks=8", 8, "", []),
         ("reservation=maint nice=1", 8, "nice=1", ["nice"]),
         ("gres=gpu:1,nvme:3", 8, "gres=gpu:1", []),
     ],

@@ -211,3 +211,9 @@ def test_three_jobs_that_ask_for_everything(tmp_path: Path) -> None:
     }  # fmt: skip
     assert found["any"]["share"] == 1
     assert found["heterogeneous"]["share"] == pytest.approx(2 / 3)
+
+
+def test_jobs_whose_requests_were_refused() -> None:
+    jobs = pl.DataFrame({"id": [1, 2, 3], "not_played": ["", "gres", None]})
+    assert not_played.with_refused(jobs, {2, 3})["not_played"].to_list() == ["", "gres refused", "refused"]
+    assert not_played.with_refused(jobs, set())["not_played"].to_list() == ["", "gres", ""]

@@ -84,6 +84,8 @@ _PERMANENT = re.compile(
     r"invalid partition|partition.* not permitted|requested node configuration is not available|access/permission denied"
     r"|more processors requested|node count specification|requested time limit is invalid|cpu count specification"
     r"|task count specification|invalid account|invalid qos|no partition specified|violates accounting/qos"
+    r"|invalid feature specification|invalid license specification|invalid generic resource|invalid trackable resource"
+    r"|reservation is invalid|memory required by task is not available"
     r"|unrecognized option|invalid option|requested partition configuration|requested operation not supported",
     re.IGNORECASE,
 )
