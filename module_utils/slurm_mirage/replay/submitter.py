@@ -360,8 +360,8 @@ class Submitter:
         return {self._numbers[number] for number in targets(row.dependency)}
 
     def _submission(self, row: PlanRow, record: Path | None = None, plain: bool = False) -> Submission:
-        """The submission of a job, if `plain` without its requests but for instants; `record` is where its program writes, by default
-        the run's log."""
+        """The submission of a job, if `plain` without its requests except instants; `record` is where its program writes, the run's
+        log by default."""
         cost, asked = self.launch_cost(), Request.parse(row.request)
         taken_off = self.clock.real_to_virtual(cost.seconds(cost.nodes_of(row.processors, row.nodes or asked.nodes or None)))
         runtime = max(0.0, row.runtime - taken_off)
