@@ -20,11 +20,16 @@ _WHOLE = ("yes", "true", "1", "exclusive", "node")
 _MOST = 10**9
 
 
+Given = tuple[tuple[str, str], ...]
+"""Options of a command line that are read here, with their values."""
+
+
 @dataclass(frozen=True)
 class Asked:
-    """Columns of sacct. `resources` is ReqTRES, or AllocTRES where that has no GRES; `asked_nodes` and `nodes` are 0 if unknown."""
+    """Columns of sacct, and the options of SubmitLine. `resources` is ReqTRES, or AllocTRES where that has no GRES; numbers are 0 if
+    they are unknown."""
 
-    line: str = ""
+    given: Given = ()
     constraints: str = ""
     licences: str = ""
     reservation: str = ""
@@ -36,9 +41,10 @@ class Asked:
     mebibytes_of_node: int = 0
 
 
+@lru_cache(maxsize=1 << 16)
 def request_of(asked: Asked) -> Request:
     """The request. What cannot be read is not in it."""
-    given = _given(asked.line)
+    given = dict(asked.given)
     request = _shape(given, asked)
     request = _gres(request, given, asked)
     licences = _licences(_first(asked.licences, given.get("licenses", "")), asked.resources)
@@ -48,21 +54,6 @@ def request_of(asked: Asked) -> Request:
         licences=licences,
         reservation=_checked("reservation", _first(given.get("reservation", ""), asked.reservation)),
     )
-
-
-@lru_cache(maxsize=1 << 16)
-def _given(line: str) -> Mapping[str, str]:
-    return submit_line.options(line)
-
-
-def has_begin(line: str) -> bool:
-    """Whether --begin is on the command line."""
-    return "begin" in _given(line)
-
-
-def is_held(line: str) -> bool:
-    """Whether --hold is on the command line."""
-    return "hold" in _given(line)
 
 
 _OTHERS = frozenset((
@@ -81,10 +72,22 @@ _LINE_KINDS = {
 """Options of sbatch that matter to the scheduler, by kind of request; other kinds have columns of sacct too."""
 
 
-def kinds_of(line: str) -> list[str]:
+_READ = frozenset((
+    "begin", "constraint", "cpus-per-task", "exclusive", "gpus", "gpus-per-node", "gpus-per-task", "gres", "hold", "licenses",
+    "mem", "mem-per-cpu", "mem-per-gpu", "nodes", "ntasks", "ntasks-per-node", "reservation", "tres-per-node",
+)).union(*_LINE_KINDS.values())  # fmt: skip
+
+
+def given(line: str) -> Given:
+    """The options of a command line that are read here."""
+    return tuple((name, value) for name, value in submit_line.options(line).items() if name in _READ)
+
+
+@lru_cache(maxsize=1 << 16)
+def kinds_of(options: Given) -> list[str]:
     """The kinds of requests that only the command line tells. One processor for each task, and a --nice of 0, are none."""
-    given = {name: value for name, value in _given(line).items() if (name, value) not in (("cpus-per-task", "1"), ("nice", "0"))}
-    return [kind for kind, names in _LINE_KINDS.items() if not names.isdisjoint(given)]
+    names = {name for name, value in options if (name, value) not in (("cpus-per-task", "1"), ("nice", "0"))}
+    return [kind for kind, of_kind in _LINE_KINDS.items() if not of_kind.isdisjoint(names)]
 
 
 def _first(*texts: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -107,11 +108,24 @@ def asked_for(rows: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     counts = (facts[name].fill_null(0).clip(0, 10**9 - 1).cast(pl.Int64) for name in ("asked_nodes", "nodes"))
     sources = rows.select(**text, resources=found.fill_null(""), memory=of_node.fill_null("")).with_columns(*counts)
     distinct = sources.unique()
+
+    def has(name: str, given: asked.Given) -> bool:
+        return any(name == option for option, _ in given)
+
+    @cache
+    def words(given: asked.Given, columns: tuple[Any, ...]) -> str:
+        *texts, resources, memory, asked_nodes, nodes = columns
+        constraints, licences, reservation, req_gres, exclusive = texts
+        of_node = asked.mebibytes(memory)
+        one = asked.Asked(given, constraints, licences, reservation, req_gres, resources, exclusive, asked_nodes, nodes, of_node)
+        return asked.request_of(one).words
+
     made: list[tuple[str, bool, bool, list[str]]] = []
-    for row in distinct.iter_rows(named=True):
-        memory = asked.mebibytes(row.pop("memory"))
-        request = asked.request_of(asked.Asked(**row, mebibytes_of_node=memory))
-        made.append((request.words, asked.has_begin(row["line"]), asked.is_held(row["line"]), asked.kinds_of(row["line"])))
+    options = {line: asked.given(line) for line in distinct["line"].unique().to_list()}
+    of_options = {one: (has("begin", one), has("hold", one), asked.kinds_of(one)) for one in set(options.values())}
+    for line, *columns in distinct.iter_rows():
+        given = options[line]
+        made.append((words(given, tuple(columns)), *of_options[given]))
     return sources.join(
         distinct.hstack(pl.DataFrame(made, schema=ASKED, orient="row")), on=sources.columns, how="left", maintain_order="left"
     ).select(*ASKED)

@@ -69,7 +69,8 @@ def options(line: str) -> Mapping[str, str]:
         nonlocal place
         if glued is None and has_value and place < len(words):
             glued, place = words[place], place + 1
-        return re.sub(r"\A(['\"])(.*)\1\Z", r"\2", glued or "")
+        text = glued or ""
+        return text[1:-1] if len(text) > 1 and text[0] in "'\"" and text[0] == text[-1] else text
 
     while place < len(words):
         word, place = words[place], place + 1

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import hypothesis
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.traces.asked import Asked, kinds_of, request_of
+from mirage.traces.asked import Asked, given, kinds_of, request_of
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.request import Request
 
 
 def words(line: str = "", **columns: object) -> str:
-    return request_of(Asked(line=f"sbatch {line} job.sh" if line else "", **columns)).words  # type: ignore[arg-type]
+    return request_of(Asked(given(f"sbatch {line} job.sh"), **columns)).words  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -64,15 +66,14 @@ def test_columns() -> None:
 
 
 def test_kinds_that_only_the_command_line_tells() -> None:
-    assert kinds_of("sbatch -c4 --contiguous --nice=3 --tmp=4 x") == ["tasks", "placement", "nice", "other_option"]
-    assert kinds_of("sbatch -c 1 --nice=0 x --tmp=4") == []
+    assert kinds_of(given("sbatch -c4 --contiguous --nice=3 --tmp=4 x")) == ["tasks", "placement", "nice", "other_option"]
+    assert kinds_of(given("sbatch -c 1 --nice=0 x --tmp=4")) == []
 
 
-@given(
+@hypothesis.given(
     st.text("sbatch -NGCL=gres:pu,0129abc*&|()[].K\n", max_size=80),
     st.builds(
         Asked,
-        line=st.text(max_size=30),
         constraints=st.text(max_size=9),
         licences=st.text(max_size=9),
         resources=st.text("gres/pu:=,019", max_size=30),
@@ -81,7 +82,7 @@ def test_kinds_that_only_the_command_line_tells() -> None:
     ),
 )
 def test_any_request_survives_its_words(line: str, asked: Asked) -> None:
-    for one in (asked, Asked(line=line)):
+    for one in (asked, replace(asked, given=given(line))):
         request = request_of(one)
         assert Request.parse(request.words) == request
 
