@@ -37,6 +37,7 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs import plan as submissions
 from slurm_mirage.jobs.cluster_events import as_settings
+from slurm_mirage.jobs.request import Request
 from slurm_mirage.rm.slurm import accounting
 
 # Virtual seconds that are added to the run time for a time limit, so that a job that uses its whole limit is not killed because
@@ -230,7 +231,9 @@ class Prepared:
         config = configuration.of(self.knobs.scheduler)
         machine = self.knobs.nodes.machine.processors
         widths = [min(width, machine) for width in self.workload.jobs["processors"].to_list()]
-        return expected_queue(self.dues, self.executions(), widths, machine, *config.cycles, backfills=config.backfills)
+        waits = [max(one.begin, one.hold) for one in map(Request.parse, self.requests.asked)]
+        starts = [due + wait for due, wait in zip(self.dues, waits, strict=True)]
+        return expected_queue(starts, self.executions(), widths, machine, *config.cycles, backfills=config.backfills)
 
     def estimate(self) -> float:
         """Expected length of the run in virtual seconds."""

@@ -26,8 +26,8 @@ Given = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Asked:
-    """Columns of sacct, and the options of SubmitLine. `resources` is ReqTRES, or AllocTRES where that has no GRES; numbers are 0 if
-    they are unknown."""
+    """Columns of sacct, and the options of SubmitLine. `resources` is ReqTRES, or AllocTRES where that has no GRES; numbers are 0
+    if they are unknown."""
 
     given: Given = ()
     constraints: str = ""
