@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
 from mirage.traces.asked import Asked, given, kinds_of, request_of
+from mirage.traces.trace import read_trace
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.request import Request
 
@@ -91,3 +93,24 @@ def test_words_that_are_no_request() -> None:
     for text in ("nodes=0", "nodes=1.5", "exclusive=yes", "gres=gpu", "begin=inf", "begin=1e", "constraint=a;b", "x", "nice=-1"):
         with pytest.raises(WrongUse, match=r"^request: "):
             Request.parse(text)
+
+
+def test_records_of_slurm_22_05() -> None:
+    """Jobs that were submitted to a real cluster, as its sacct has them; those with --begin and --hold became eligible later."""
+    frame = read_trace(Path(__file__).with_name("requests.sacct")).frame
+    rows = frame.select("job_number", "request", "begin", "hold").iter_rows()
+    assert {number: (request, begin, hold) for number, request, begin, hold in rows} == {
+        1: ("tasks=8 gpus=8", None, None),
+        2: ("nodes=2 tasks=8 gpus=a100:8", None, None),
+        3: ("nodes=2 tasks=4 gres=gpu:a100:3", None, None),
+        4: ("nodes=1 tasks=4 gpus_per_task=1", None, None),
+        5: ("tasks=4 gres=gpu:v100:2", None, None),
+        121: ("nodes=3 most_nodes=4 tasks=64", None, None),
+        122: ("nodes=2 tasks=4 cpus_per_task=2 tasks_per_node=2", None, None),
+        124: ("nodes=2 memory_per_node=1000 exclusive=1 contiguous=1", None, None),
+        126: ("nodes=2 tasks=4 constraint=[rome*1&skylake*1]", None, None),
+        128: ("tasks=4 licences=matlab:2", None, None),
+        130: ("tasks=4 nice=7", None, None),
+        131: ("tasks=4", 10.0, None),
+        132: ("tasks=4", None, 3.0),
+    }
