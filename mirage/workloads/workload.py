@@ -205,7 +205,12 @@ def _asked(jobs: pl.DataFrame, factor: float) -> list[pl.Expr]:
     """The columns `request`, `played`, `begin_virtual` and `hold_virtual` of the workload, as far as the log has them."""
     col = pl.col
     columns = [col("request"), col("played").list.join(" ")] if {"request", "played"} <= set(jobs.columns) else []
-    return columns + [(col(name) * factor).alias(f"{name}_virtual") for name in ("begin", "hold") if name in jobs.columns]
+    for name in (one for one in ("begin", "hold") if one in jobs.columns):
+        # Of a preset job, which is submitted when the selection begins, what is left then.
+        left = pl.when(col("preset") == "").then(name).otherwise(col("eligible") - col("submit"))
+        waits = col(name).is_not_null() & (left > 0) & (col("preset") != RUNNING)
+        columns.append((pl.when(waits).then(left) * factor).alias(f"{name}_virtual"))
+    return columns
 
 
 def _check_knobs(shrink_percent: float, overrun: str, sizes: str) -> None:

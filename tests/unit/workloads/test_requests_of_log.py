@@ -72,3 +72,12 @@ def test_another_manager_and_malleable_jobs_have_no_requests(tmp_path: Path) -> 
         prepared = run(tmp_path, {}, asking, **given)
         assert requests(prepared) == ["", ""]
         assert kinds(prepared)[1].split() == ["node_count", "begin", "nice"]
+
+
+def test_a_preset_job_waits_for_the_rest_of_its_time(tmp_path: Path) -> None:
+    at_once = {"Submit": f"{DAY}09:00:00", "Eligible": f"{DAY}09:00:00", "Start": f"{DAY}09:00:10"}
+    over = LATER | {"Submit": f"{DAY}09:00:00", "Eligible": f"{DAY}09:30:00", "Start": f"{DAY}09:30:05", "End": f"{DAY}12:00:05"}
+    before = LATER | {"Submit": f"{DAY}09:00:00"}
+    first = {"Submit": f"{DAY}13:00:00", "Eligible": f"{DAY}13:00:00", "Start": f"{DAY}13:00:05", "End": f"{DAY}14:00:05"}
+    prepared = run(tmp_path, at_once, over, before, first, FROM=f"{DAY}11:00:00", PRESET="all")
+    assert requests(prepared) == ["", "", "begin=25200.0", ""]
