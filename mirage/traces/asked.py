@@ -58,24 +58,32 @@ def request_of(asked: Asked) -> Request:
 
 _OTHERS = frozenset((
     "cluster-constraint", "consolidate-segments", "core-spec", "cores-per-socket", "deadline", "delay-boot",
-    "extra-node-info", "gpus-per-socket", "gres-flags", "hint", "mincpus", "network", "ntasks-per-core", "ntasks-per-gpu",
+    "extra-node-info", "gres-flags", "hint", "mincpus", "network", "ntasks-per-core", "ntasks-per-gpu",
     "ntasks-per-socket", "ntasks-per-tres", "overcommit", "oversubscribe", "priority", "reboot", "resources", "segment",
     "sockets-per-node", "spread-job", "spread-segments", "thread-spec", "threads-per-core", "time-min", "tmp",
     "tres-per-socket", "use-min-nodes",
 ))  # fmt: skip
 _LINE_KINDS = {
-    "tasks": frozenset(("cpus-per-task",)),
-    "placement": frozenset(("contiguous", "switches")),
-    "nice": frozenset(("nice",)),
-    "other_option": _OTHERS,
+    kind: frozenset(names.split())
+    for kind, names in {
+        "gres": "gres gpus gpus-per-node gpus-per-socket gpus-per-task tres-per-job tres-per-node tres-per-socket tres-per-task",
+        "constraint": "constraint",
+        "features": "prefer batch",
+        "licence": "licenses",
+        "reservation": "reservation",
+        "burst_buffer": "bb bbf",
+        "node_count": "nodes ntasks-per-node",
+        "node_list": "nodelist exclude nodefile",
+        "exclusive": "exclusive",
+        "begin": "begin",
+        "tasks": "cpus-per-task",
+        "placement": "contiguous switches",
+        "nice": "nice",
+        "other_option": " ".join(_OTHERS),
+    }.items()
 }
-"""Options of sbatch that matter to the scheduler, by kind of request; other kinds have columns of sacct too."""
-
-
-_READ = frozenset((
-    "begin", "constraint", "cpus-per-task", "exclusive", "gpus", "gpus-per-node", "gpus-per-task", "gres", "hold", "licenses",
-    "mem", "mem-per-cpu", "mem-per-gpu", "nodes", "ntasks", "ntasks-per-node", "reservation", "tres-per-node",
-)).union(*_LINE_KINDS.values())  # fmt: skip
+"""Options of sbatch that matter to the scheduler, by kind of request."""
+_READ = frozenset(("hold", "mem", "mem-per-cpu", "mem-per-gpu", "ntasks")).union(*_LINE_KINDS.values())
 
 
 def given(line: str) -> Given:
@@ -85,7 +93,7 @@ def given(line: str) -> Given:
 
 @lru_cache(maxsize=1 << 16)
 def kinds_of(options: Given) -> list[str]:
-    """The kinds of requests that only the command line tells. One processor for each task, and a --nice of 0, are none."""
+    """The kinds of requests on the command line. One processor for each task, and a --nice of 0, are none."""
     names = {name for name, value in options if (name, value) not in (("cpus-per-task", "1"), ("nice", "0"))}
     return [kind for kind, of_kind in _LINE_KINDS.items() if not of_kind.isdisjoint(names)]
 

@@ -282,7 +282,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     )
     read = facts.collect()
     read = read.hstack(sacct_requests.asked_for(rows, read))
-    return read.with_columns(not_played=pl.concat_list("not_played", "kinds")).drop("kinds")
+    return read.with_columns(not_played=pl.concat_list("not_played", "kinds").list.unique(maintain_order=True)).drop("kinds")
 
 
 def _times() -> dict[str, pl.Expr]:

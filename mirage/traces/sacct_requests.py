@@ -11,19 +11,6 @@ import polars as pl
 from mirage.traces import asked
 
 _HELD = ("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue")
-_OPTIONS = {
-    "begin": r"--begin[=\s]|-b\s*\S",
-    "node_count": r"--nodes[=\s]|-N\s*[0-9]|--n?tasks-per-node[=\s]",
-    "node_list": r"--nodelist[=\s]|--exclude[=\s]|--nodefile[=\s]",
-    "exclusive": r"--exclusive\b",
-    "constraint": r"--constraint[=\s]|-C\s*\S",
-    "features": r"--prefer[=\s]|--batch[=\s]",
-    "licence": r"--licenses[=\s]|-L\s*\S",
-    "reservation": r"--reservation[=\s]",
-    "gres": r"--gres[=\s]|--gpus|-G\s*\S",
-    "burst_buffer": r"--bbf?[=\s]",
-}
-"""Options of sbatch by kind of request, as regular expressions for SubmitLine."""
 _COLUMNS = {
     "constraint": ("Constraints",),
     "licence": ("Licenses",),
@@ -53,18 +40,15 @@ def held(columns: Collection[str], unused: pl.Expr, eligible: pl.Expr) -> pl.Exp
 
 
 def not_played(columns: Collection[str], array_limit: pl.Expr, waits: pl.Expr) -> pl.Expr:
-    """The kinds of requests (`KINDS`) of a job that are not emulated, as a list.
+    """The kinds of requests (`KINDS`) that columns tell, as a list; `asked_for` has those of the command line.
 
     columns: those that the output has; array_limit: the most tasks of the job's array that may run at once, null if not limited;
     waits: whether the job became eligible later than it was submitted, and not because of a dependency
 
-    SubmitLine is searched for options of sbatch, so options inside the job script, and those of another command line, are not seen.
     """
 
     def found(kind: str) -> pl.Expr:
         signs = [~pl.col(column).is_in(_NOTHING) for column in _COLUMNS.get(kind, ()) if column in columns]
-        if kind in _OPTIONS and "SubmitLine" in columns:
-            signs.append(pl.col("SubmitLine").str.contains(rf"(?:^|\s)(?:{_OPTIONS[kind]})"))
         if kind in _RESOURCES:
             resource = rf"(?:^|,){_RESOURCES[kind]}/"
             signs += [pl.col(column).str.contains(resource) for column in ("ReqTRES", "AllocTRES") if column in columns]
@@ -87,8 +71,8 @@ ASKED: dict[str, Any] = {"request": pl.String, "has_begin": pl.Boolean, "is_held
 
 
 def asked_for(rows: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """What each job asked for: the words of its `Request`, whether --begin and --hold are on its command line, and those kinds of
-    requests that only the command line tells.
+    """What each job asked for: the words of its `Request`, whether --begin and --hold are on its command line, and the kinds of
+    requests that are on the command line. Options inside the job script are not seen.
 
     rows: columns of sacct as text; facts: the same jobs with asked_nodes and nodes, null if unknown
     """

@@ -59,7 +59,8 @@ def _long(name: str) -> str | None:
 def options(line: str) -> Mapping[str, str]:
     """The options before the script by their long names, with their values, "" for none. The last of several counts.
 
-    Reading ends at a word that is no known option. With several components (`sbatch -n1 : -n2`) the key HETEROGENEOUS is there.
+    Unknown long options, which may be those of plugins, are passed over; one that has its value in the next word ends the reading.
+    With several components (`sbatch -n1 : -n2`) the key HETEROGENEOUS is there.
     """
     found: dict[str, str] = {}
     words = line.split()[1:]
@@ -74,6 +75,8 @@ def options(line: str) -> Mapping[str, str]:
 
     while place < len(words):
         word, place = words[place], place + 1
+        if word == "--":
+            break
         if word == HETEROGENEOUS:
             found[HETEROGENEOUS] = ""
             break
@@ -81,7 +84,7 @@ def options(line: str) -> Mapping[str, str]:
             name, equals, rest = word[2:].partition("=")
             option = _long(name)
             if option is None:
-                break
+                continue
             found[_SAME.get(option, option)] = value_of(_OPTIONS[option], rest if equals else None)
             if option == "wrap":
                 break

@@ -2,7 +2,7 @@
 
 Needs an instance of tests/cluster/requests.conf without other jobs, and is skipped otherwise:
 
-    make cluster CLUSTER=requests SLURM_CONF=tests/cluster/requests.conf ACCOUNTING=yes SPEED=20
+    make cluster CLUSTER=requests SLURM_CONF=tests/cluster/requests.conf ACCOUNTING=yes SPEED=1
     SLURM_MIRAGE_INSTANCE=/var/lib/slurm-mirage/requests pytest -m cluster tests/cluster/test_requests_real.py
 """
 
@@ -16,8 +16,10 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from test_replay_real import instance, make
 
 from slurm_mirage.base import processes
 from slurm_mirage.base.hostlist import expand
@@ -25,6 +27,8 @@ from slurm_mirage.base.processes import INSTANCE_VARIABLE
 from slurm_mirage.jobs.request import Request
 from slurm_mirage.rm.api import Refused, Submission
 from slurm_mirage.rm.slurm.commands import Slurm, submit_options
+
+__all__ = ["instance", "make"]
 
 pytestmark = pytest.mark.cluster
 
@@ -167,3 +171,16 @@ def test_the_options_are_those_of_sbatch() -> None:
     request = Request.parse("nodes=2 gres=gpu:2 hold=1")
     words = submit_options(Submission("a", "true", 4, None, 1, "", "/tmp", request=request))
     assert re.search(r"--nodes=2 --ntasks=4 .*--gres=gpu:2 .*--hold", shlex.join(words))
+
+
+def test_a_replay_of_jobs_with_requests(make: Any) -> None:
+    """One of them asks for a feature that no node has, and is submitted without it; one is held for some time."""
+    asked = {100: "gres=gpu:a100:1", 101: "constraint=nowhere gpus=1", 102: "hold=6 nodes=1", 103: "constraint=rome"}
+    run = make(6, 0.1, 3.0, rows={number: {"request": words} for number, words in asked.items()})
+    run.finish()
+    run.check_each_job_was_played_once()
+    jobs, events = run.described(), run.events()
+    assert jobs[100]["node_list"] in ("n6", "n7") and jobs[103]["node_list"] in ROME
+    assert jobs[102]["start"] >= jobs[102]["submit"] + 5
+    assert [event["index"] for event in events if event.get("plain")] == [1]
+    assert [event["index"] for event in events if event["event"] == "released"] == [2]

@@ -175,7 +175,13 @@ class Release:
         if self.index in ended:
             return []
         job_id = cluster.job_id(self.index)
-        cluster.retry_until_answered(lambda: cluster.manager.release([job_id]), f"releasing job {self.row.id}: ")
+
+        def release() -> None:
+            # The replay may not know yet that a job has ended, and a manager does not release that.
+            if any(job.job_id == job_id and job.held for job in cluster.manager.queue([self.row.name])):
+                cluster.manager.release([job_id])
+
+        cluster.retry_until_answered(release, f"releasing job {self.row.id}: ")
         return [{"event": self.event, "index": self.index}]
 
 
@@ -222,6 +228,7 @@ def actions_of(plan: Sequence[PlanRow], events: Sequence[ClusterEvent] = ()) -> 
         yield Submit(row, None if row.follows is None else indices[row.follows])
         if row.cancel_after is not None:
             yield Cancel(row)
-        if hold := Request.parse(row.request).hold:
+        hold = Request.parse(row.request).hold
+        if hold and (row.cancel_after is None or hold < row.cancel_after):
             yield Release(row, hold)
     yield from map(Happen, due)

@@ -67,7 +67,7 @@ def test_columns() -> None:
     assert words(mebibytes_of_node=300) == "memory_per_node=300"
 
 
-def test_kinds_that_only_the_command_line_tells() -> None:
+def test_kinds_of_command_lines() -> None:
     assert kinds_of(given("sbatch -c4 --contiguous --nice=3 --tmp=4 x")) == ["tasks", "placement", "nice", "other_option"]
     assert kinds_of(given("sbatch -c 1 --nice=0 x --tmp=4")) == []
 

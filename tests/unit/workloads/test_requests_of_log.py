@@ -71,7 +71,7 @@ def test_another_manager_and_malleable_jobs_have_no_requests(tmp_path: Path) -> 
     for given in ({"RM": "openpbs", "OPENPBS_SOURCE": str(source)}, {"MALLEABLE": "0.5"}):
         prepared = run(tmp_path, {}, asking, **given)
         assert requests(prepared) == ["", ""]
-        assert kinds(prepared)[1].split() == ["node_count", "begin", "nice"]
+        assert set(kinds(prepared)[1].split()) == {"node_count", "begin", "nice"}
 
 
 def test_a_preset_job_waits_for_the_rest_of_its_time(tmp_path: Path) -> None:
