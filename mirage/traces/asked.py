@@ -20,6 +20,17 @@ _WHOLE = ("yes", "true", "1", "exclusive", "node")
 _MOST = 10**9
 
 
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "gres": ("gres", "gpus", "gpus_per_task"),
+    "constraint": ("constraint",),
+    "licence": ("licences",),
+    "node_count": ("nodes", "tasks_per_node"),
+    "exclusive": ("exclusive",),
+    "tasks": ("cpus_per_task",),
+    "placement": ("contiguous", "switches"),
+    "nice": ("nice",),
+}
+"""Members of `Request` by kind of request (`not_played.WORDS`)."""
 Given = tuple[tuple[str, str], ...]
 """Options of a command line that are read here, with their values."""
 
@@ -96,6 +107,11 @@ def kinds_of(options: Given) -> list[str]:
     """The kinds of requests on the command line. One processor for each task, and a --nice of 0, are none."""
     names = {name for name, value in options if (name, value) not in (("cpus-per-task", "1"), ("nice", "0"))}
     return [kind for kind, of_kind in _LINE_KINDS.items() if not of_kind.isdisjoint(names)]
+
+
+def kinds_in(request: Request) -> tuple[str, ...]:
+    """The kinds of requests in a request."""
+    return tuple(kind for kind, members in KINDS.items() if any(getattr(request, member) for member in members))
 
 
 def _first(*texts: str) -> str:

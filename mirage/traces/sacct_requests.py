@@ -71,8 +71,8 @@ ASKED: dict[str, Any] = {"request": pl.String, "has_begin": pl.Boolean, "is_held
 
 
 def asked_for(rows: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """What each job asked for: the words of its `Request`, whether --begin and --hold are on its command line, and the kinds of
-    requests that are on the command line. Options inside the job script are not seen.
+    """What each job asked for: the words of its `Request`, whether --begin and --hold are on its command line, and the kinds
+    of requests in both. Options inside the job script are not seen.
 
     rows: columns of sacct as text; facts: the same jobs with asked_nodes and nodes, null if unknown
     """
@@ -97,19 +97,17 @@ def asked_for(rows: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         return any(name == option for option, _ in given)
 
     @cache
-    def words(given: asked.Given, columns: tuple[Any, ...]) -> str:
+    def found_in(given: asked.Given, columns: tuple[Any, ...]) -> tuple[str, bool, bool, list[str]]:
         *texts, resources, memory, asked_nodes, nodes = columns
         constraints, licences, reservation, req_gres, exclusive = texts
         of_node = asked.mebibytes(memory)
         one = asked.Asked(given, constraints, licences, reservation, req_gres, resources, exclusive, asked_nodes, nodes, of_node)
-        return asked.request_of(one).words
+        request = asked.request_of(one)
+        kinds = list(dict.fromkeys((*asked.kinds_in(request), *asked.kinds_of(given))))
+        return request.words, has("begin", given), has("hold", given), kinds
 
-    made: list[tuple[str, bool, bool, list[str]]] = []
     options = {line: asked.given(line) for line in distinct["line"].unique().to_list()}
-    of_options = {one: (has("begin", one), has("hold", one), asked.kinds_of(one)) for one in set(options.values())}
-    for line, *columns in distinct.iter_rows():
-        given = options[line]
-        made.append((words(given, tuple(columns)), *of_options[given]))
+    made = [found_in(options[line], tuple(columns)) for line, *columns in distinct.iter_rows()]
     return sources.join(
         distinct.hstack(pl.DataFrame(made, schema=ASKED, orient="row")), on=sources.columns, how="left", maintain_order="left"
     ).select(*ASKED)

@@ -11,27 +11,15 @@ What is left out of a job stays counted (`not_played`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import polars as pl
 
+from mirage.traces.asked import KINDS, kinds_in
 from mirage.workloads.constraints import features_in
 from mirage.workloads.requests import GPU, Offer, gpu_name
 from slurm_mirage.jobs.request import Request, counts_of, gpus_of
-
-_KINDS: Mapping[str, tuple[str, ...]] = {
-    "gres": ("gres", "gpus", "gpus_per_task"),
-    "constraint": ("constraint",),
-    "licence": ("licences",),
-    "node_count": ("nodes", "tasks_per_node"),
-    "exclusive": ("exclusive",),
-    "tasks": ("cpus_per_task",),
-    "placement": ("contiguous", "switches"),
-    "nice": ("nice",),
-}
-"""Members of `Request` by kind of request (`not_played.WORDS`)."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +31,9 @@ class Fitted:
     why: str = ""
 
 
-def kinds_of(request: Request) -> tuple[str, ...]:
-    """The kinds of requests in a request."""
-    return tuple(kind for kind, members in _KINDS.items() if any(getattr(request, member) for member in members))
-
-
 def _changed(before: Request, after: Request) -> set[str]:
     """The kinds of requests of which a part was left out."""
-    return {
-        kind for kind, members in _KINDS.items() if any(getattr(before, member) != getattr(after, member) for member in members)
-    }
+    return {kind for kind, members in KINDS.items() if any(getattr(before, member) != getattr(after, member) for member in members)}
 
 
 def fitted(jobs: pl.DataFrame, offered: Offer | None) -> pl.DataFrame:
@@ -93,7 +74,7 @@ def _fit(text: str, processors: int, offered: Offer) -> Fitted:
         if any(partition.holds(processors, 0, 0, request) for partition in offered.partitions.values()):
             if request.tasks == processors and not (request.cpus_per_task or request.exclusive):
                 request = replace(request, tasks=0)
-            return Fitted(request, tuple(kind for kind in kinds_of(request) if kind not in cut))
+            return Fitted(request, tuple(kind for kind in kinds_in(request) if kind not in cut))
     plain = any(partition.holds(processors, 0) for partition in offered.partitions.values())
     return Fitted(asked, (), f"asks for {_named(asked)}, and no partition has enough such nodes" if plain else "")
 
