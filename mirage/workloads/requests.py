@@ -92,9 +92,9 @@ class Nodes:
 
     def usable(self, memory: int, request: Request) -> int:
         """Processors of a node that a job can have, with `memory` MiB for each; 0 if the node cannot be one of the job's."""
-        if not allows(request.constraint, self.features) or (request.gpus and not self.gpus(request)):
-            return 0
-        if any(self.number(name) < count for name, count in counts_of(request.gres)):
+        # A node of a job with GPUs of several types has some of each.
+        needs = [*counts_of(request.gres), *((gpu_name(kind), 1) for kind, _ in gpus_of(request.gpus))]
+        if not allows(request.constraint, self.features) or any(self.number(name) < count for name, count in needs):
             return 0
         of_gpus = request.memory_per_gpu * sum(count for name, count in counts_of(request.gres) if name.startswith(GPU))
         if self.memory < max(request.memory_per_node, of_gpus):

@@ -8,6 +8,7 @@ Needs an instance of tests/cluster/requests.conf without other jobs, and is skip
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -21,12 +22,14 @@ from typing import Any
 import pytest
 from test_replay_real import instance, make
 
+from mirage.workloads import requests
 from slurm_mirage.base import processes
 from slurm_mirage.base.hostlist import expand
 from slurm_mirage.base.processes import INSTANCE_VARIABLE
-from slurm_mirage.jobs.request import Request
+from slurm_mirage.jobs.request import Request, counts_of
 from slurm_mirage.rm.api import Refused, Submission
 from slurm_mirage.rm.slurm.commands import Slurm, submit_options
+from slurm_mirage.rm.slurm.node_classes import node_classes
 
 __all__ = ["instance", "make"]
 
@@ -184,3 +187,38 @@ def test_a_replay_of_jobs_with_requests(make: Any) -> None:
     assert jobs[102]["start"] >= jobs[102]["submit"] + 5
     assert [event["index"] for event in events if event.get("plain")] == [1]
     assert [event["index"] for event in events if event["event"] == "released"] == [2]
+
+
+CLASSES = [
+    {"count": 5, "cpus": 16, "extra": {"RealMemory": 64000, "Feature": "skylake"}},
+    {"count": 2, "cpus": 16, "first": 6, "extra": {"RealMemory": 64000, "Feature": ["rome", "nvlink"], "Gres": "gpu:a100:4"}},
+    {"count": 1, "cpus": 16, "first": 8, "extra": {"RealMemory": 64000, "Feature": "rome", "Gres": "gpu:v100:2"}},
+]
+OFFERED = requests.offer(node_classes(CLASSES), [{"name": "batch"}], "CR_CPU_Memory", None, "matlab:2")
+PARTS = [
+    ("", "nodes=1", "nodes=2", "nodes=2 most_nodes=3", "nodes=9"),
+    ("", "gpus=8", "gpus=11", "gpus=a100:4,v100:2", "gres=gpu:a100:3", "gres=gpu:5", "gpus=v100:2"),
+    ("", "constraint=rome", "constraint=skylake|nvlink", "constraint=rome&skylake", "licences=matlab:2", "licences=matlab:3"),
+]
+
+
+@pytest.mark.parametrize("processors", [1, 2, 24, 100])
+def test_what_fits_is_what_slurmctld_accepts(cluster: Cluster, processors: int) -> None:
+    """Of fewer tasks than nodes sbatch itself lowers the number of nodes."""
+    wrong = []
+    for words in (" ".join(filter(None, parts)) for parts in itertools.product(*PARTS)):
+        request = Request.parse(words)
+        if request.nodes > processors:
+            continue
+        licences = all(number <= 2 for _, number in counts_of(request.licences))
+        fits = licences and OFFERED.partitions["batch"].holds(processors, 60, 0, request)
+        try:
+            cluster.slurm.cancel([cluster.submit(words, processors, delay=3600)])
+            is_accepted = True
+        except Refused:
+            is_accepted = False
+        if fits and not is_accepted:
+            wrong.append(words)
+        if is_accepted and not fits:
+            wrong.append(f"not {words}")
+    assert wrong == []
