@@ -17,8 +17,9 @@ description:
     nodes are those of this host.
   - With O(front_ends) this number of slurmd stands for all nodes. Only the front ends have places, and all slurmd read
     C(etc/slurm.conf).
-  - If nodes have GRES (option C(Gres) in O(nodes[].extra)), C(GresTypes) is set unless O(settings) contains it, and C(gres.conf) is
-    written to the folder of the file that slurmd reads. The device files of GPUs are links to C(/dev/null), C(etc/gpu0) and so on.
+  - If nodes have GRES (option C(Gres) in O(nodes[].extra)), C(GresTypes) and, with slurmdbd, C(AccountingStorageTRES) are set
+    unless O(settings) contains them, and C(gres.conf) is written to the folder of the file that slurmd reads. The device files of
+    GPUs are links to C(/dev/null), C(etc/gpu0) and so on.
   - Files of removed nodes are deleted.
 options:
   directory:

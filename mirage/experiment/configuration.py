@@ -125,7 +125,7 @@ def of(scheduler: SchedulerKnobs) -> Configuration:
 
 
 def offer(config: Configuration, knobs: Knobs, machine: Machine) -> Offer:
-    """Partitions, QOS and memory that jobs can request of a cluster with this configuration."""
+    """Partitions, QOS, memory, features, GRES and licences that jobs can request of a cluster with this configuration."""
     from mirage.workloads import requests
     from slurm_mirage.rm.slurm import accounting
 
@@ -136,7 +136,8 @@ def offer(config: Configuration, knobs: Knobs, machine: Machine) -> Offer:
     names = [accounting.FIRST_QOS, *(str(entry["name"]) for entry in config.qos)]
     # The role's default is CR_CPU, without memory (roles/slurm_controller).
     select = settings.get("selecttypeparameters", "")
-    return requests.offer(machine.classes, config.partitions, select, names if config.has_accounting(knobs) else None)
+    licences, qos = settings.get("licenses"), names if config.has_accounting(knobs) else None
+    return requests.offer(machine.classes, config.partitions, select, qos, licences)
 
 
 def site_of(scheduler: SchedulerKnobs) -> SiteConf | None:

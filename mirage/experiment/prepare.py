@@ -30,13 +30,14 @@ from mirage.text.words import about, counted
 from mirage.traces import swf
 from mirage.traces.local_time import LocalTime
 from mirage.traces.trace import Trace, read_trace
-from mirage.workloads import models, not_played, requests, routing
+from mirage.workloads import fitting, models, not_played, requests, routing
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs import plan as submissions
 from slurm_mirage.jobs.cluster_events import as_settings
+from slurm_mirage.jobs.request import Request
 from slurm_mirage.rm.slurm import accounting
 
 # Virtual seconds that are added to the run time for a time limit, so that a job that uses its whole limit is not killed because
@@ -137,8 +138,11 @@ def header_of(machine: Machine) -> dict[str, str]:
 
 def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
     """Select and shrink the jobs. Raises WrongUse, also for a job that is wider than the cluster."""
+    config = configuration.of(knobs.scheduler)
+    takes = config.rm == SLURM and not knobs.malleable.is_wanted
+    offered = configuration.offer(config, knobs, knobs.nodes.machine) if takes else None
     return prepare(
-        trace,
+        replace(trace, frame=fitting.fitted(trace.frame, offered)),
         selection_of_any(knobs.workload),
         classes=[(node_class.count, node_class.cpus) for node_class in knobs.nodes.machine.classes],
         slack=SLACK,
@@ -227,7 +231,9 @@ class Prepared:
         config = configuration.of(self.knobs.scheduler)
         machine = self.knobs.nodes.machine.processors
         widths = [min(width, machine) for width in self.workload.jobs["processors"].to_list()]
-        return expected_queue(self.dues, self.executions(), widths, machine, *config.cycles, backfills=config.backfills)
+        waits = [max(one.begin, one.hold) for one in map(Request.parse, self.requests.asked)]
+        starts = [due + wait for due, wait in zip(self.dues, waits, strict=True)]
+        return expected_queue(starts, self.executions(), widths, machine, *config.cycles, backfills=config.backfills)
 
     def estimate(self) -> float:
         """Expected length of the run in virtual seconds."""
@@ -315,9 +321,10 @@ class Prepared:
                 follows=job["follows"],
                 think=job["think_virtual"] or 0.0,
                 malleable=job.get("malleable", ""),
+                request=what,
             )
-            for index, (job, due, run_time, partition, level, memory, limit) in enumerate(
-                zip(jobs, dues, run_times, asked.partitions, asked.qos, asked.memory, asked.limits, strict=True)
+            for index, (job, due, run_time, partition, level, memory, limit, what) in enumerate(
+                zip(jobs, dues, run_times, asked.partitions, asked.qos, asked.memory, asked.limits, asked.asked, strict=True)
             )
         ]
         logged = self.workload.jobs

@@ -52,6 +52,8 @@ WAITS_AND_REQUESTS = {
     "qos_played": "QOS as in the log: {} jobs",
     "qos_not_there": "QOS of the log not in the configuration, left out: {} jobs",
     "qos_not_played": "QOS of the log left out, there is no accounting: {} jobs",
+    "requests_played": "nodes, tasks, GPUs, features, licences and instants requested as in the log: {} jobs",
+    "requests_not_in_partition": "requests left out, the partition by routing has no such nodes: {} jobs",
     "memory_played": "memory requested as in the log: {} jobs",
     "memory_reduced": "memory requested beyond the cluster's nodes, made less: {} jobs",
     "memory_not_played": "memory requests left out, the configuration does not count memory (docs/submitted-jobs.md): {} jobs",

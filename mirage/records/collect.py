@@ -78,6 +78,7 @@ _PLAN: Schema = {
     "malleable": pl.String,
     "array": pl.Int64,
     "at_once": pl.Int64,
+    "request": pl.String,
 }
 
 
@@ -94,7 +95,7 @@ class Collected:
     """A row per job, in the same order, with id and these columns:
 
     slurm_id, restarts, cancel_wanted, limit_extended, whole_nodes; user, group, executable, queue as in the workload
-    dependent: whether it was submitted with a dependency
+    dependent: whether it was submitted with a dependency, or asked for more than processors and memory
     memory: MiB per processor that it was submitted with; null if none
     limited: whether it was submitted under an account or a QOS, which may have limits
     recorded: whether sigsleep has a record of the last execution
@@ -526,7 +527,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, grace: float) -> pl.DataFrame
         clipped=wanted < col("launch_cost"),
         freed=time.length(col("v_freed") - col("v_ended")),
         whole_nodes=col("nodes").is_not_null(),
-        dependent=col("dependency") != "",
+        dependent=(col("dependency") != "") | (col("request") != ""),
         memory="memory",
         limited=(col("account") != "") | (col("qos") != ""),
         user="user",

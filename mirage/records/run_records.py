@@ -41,6 +41,8 @@ class Journal:
     submissions: pl.DataFrame
     """A row per submitted job, for its last submission: index, slurm_id, and the real instants due, began (first attempt)
     and accepted (end of the successful attempt)."""
+    plain: list[int]
+    """Indices of the jobs whose requests the manager refused, so that they were submitted without."""
     cancelled: list[int]
     """Indices of the jobs that the replay cancelled."""
     retries: int
@@ -101,6 +103,7 @@ def read_journal(path: Path) -> Journal:
         real_zero=float(history.start["real"]),
         virtual_zero=float(history.start["virtual"]),
         submissions=_table(tries, schema).unique("index", keep="last", maintain_order=True).rename({"real": "accepted"}),
+        plain=sorted({event["index"] for event in tries if event.get("plain")}),
         cancelled=sorted(history.cancelled),
         retries=history.retries,
         resubmitted=history.resubmitted,

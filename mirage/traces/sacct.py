@@ -63,7 +63,10 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
     array_limit: the most tasks of the job's array that may run at once; null if not limited
     dependency: the value of sbatch's --dependency; null for other jobs
     held: whether the job was cancelled while it waited and never could start (`sacct_requests.held`)
-    not_played: kinds of requests that a replay does not emulate (`sacct_requests.KINDS`), a list; only if a job has one
+    not_played: kinds of requests that a replay may not emulate (`sacct_requests.KINDS`), a list; only if a job has one
+    request: what the job asked for, the words of a `Request` without instants; only if a job asked for something
+    begin, hold: seconds after the submission at which the job became eligible, or was released from the hold with which it was
+        submitted; null if it was at once, or waited for others; only if a job has one
 
     Raises WrongUse, with the line number, if half of the lines or more cannot be read unambiguously.
     """
@@ -94,7 +97,8 @@ def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], d
     absent += ["suspended"] if "Suspended" not in present and not (frame["suspended"] > 0).any() else []
     absent += [] if notes["nodes_only"] else ["asked_nodes"]
     absent += [name for name in ("earlier", "resized", "not_played") if frame[name].list.len().sum() == 0]
-    for columns in (_ARRAYS, ("dependency",)):
+    absent += [] if (frame["request"] != "").any() else ["request"]
+    for columns in (_ARRAYS, ("dependency",), ("begin",), ("hold",)):
         absent += columns if frame[columns[0]].null_count() == frame.height else ()
     return frame.drop(absent), _header(jobs), {reason: count for reason, count in notes.items() if count}, table.unread
 
@@ -276,7 +280,9 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
         held=sacct_requests.held(columns, unused, col("eligible")),
         status=when(unused).then(states.SWF_STATUS["CANCELLED"]).otherwise("status"),
     )
-    return facts.collect()
+    read = facts.collect()
+    read = read.hstack(sacct_requests.asked_for(rows, read))
+    return read.with_columns(not_played=pl.concat_list("not_played", "kinds").list.unique(maintain_order=True)).drop("kinds")
 
 
 def _times() -> dict[str, pl.Expr]:
@@ -327,8 +333,13 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
         )
     }
     never = (col("eligible") > col("end")).fill_null(False)
+    # The tasks of an array that may not run yet, and jobs that wait for others, become eligible later as well.
+    waits = (col("eligible") > col("submit") + 1) & ~never & col("dependency").is_null() & (col("array_limit").fill_null(0) == 0)
+    later = when(waits.fill_null(False)).then(col("eligible") - col("submit"))
+    held = col("is_held") & ~col("has_begin")
     return facts.select(
-        *values, "state", "suspended", *_ARRAYS, "dependency", "held", "not_played", nodes=nodes,
+        *values, "state", "suspended", *_ARRAYS, "dependency", "held", "not_played", "request", nodes=nodes,
+        begin=when(~held).then(later), hold=when(held).then(later),
         asked_nodes=col("asked_nodes").fill_null(-1).cast(pl.Int64), eligible=when(~never).then(col("eligible") - first), **moved,
     )  # fmt: skip
 

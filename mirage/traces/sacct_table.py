@@ -73,7 +73,10 @@ _USED = (
     "ReqMem", "User", "UID", "Group", "GID", "Partition", "QOS",
 )  # fmt: skip
 # These are read as well, but two ways to repair a line may differ in them.
-_TAKEN = (*_USED, "SubmitLine", "Eligible", "Reason", "Constraints", "Licenses", "Reservation", "ReqGRES", "AllocGRES", "Cluster")
+_TAKEN = (
+    *_USED, "SubmitLine", "Eligible", "Reason", "Constraints", "Licenses", "Reservation", "ReqReservation", "ReqGRES", "AllocGRES",
+    "Exclusive", "Cluster",
+)  # fmt: skip
 _NAMES = (*_TAKEN, *_FORMS, *_FREE, *_LISTS)
 _REQUIRED = (
     ("JobID", "JobIDRaw"),

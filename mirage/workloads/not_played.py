@@ -5,7 +5,7 @@ A kind is a field of sacct or SWF, or an option of sbatch. The column `not_playe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypedDict
 
 import polars as pl
@@ -17,6 +17,7 @@ LIMIT = 0.05
 """Share of the processor time above which a comparison with the real machine is inconclusive."""
 
 ANY = "any"
+REFUSED = "refused"
 
 WORDS = {
     "gres": "GPUs or other GRES",
@@ -29,6 +30,11 @@ WORDS = {
     "node_list": "certain nodes",
     "exclusive": "whole nodes",
     "begin": "a begin time, or held for a time",
+    "tasks": "processors for each task",
+    "placement": "the placement on nodes",
+    "nice": "a lower priority",
+    "other_option": "another option that matters to the scheduler",
+    REFUSED: "requests that the resource manager refused",
     "array_limit": "a limit of array tasks at once",
     "heterogeneous": "several components (each is a job here)",
     "dependency": "a dependency",
@@ -39,7 +45,7 @@ WORDS = {
     "qos": "a QOS",
     ANY: "any of them",
 }
-"""The kinds, in words. The first twelve are those of `sacct_requests.KINDS`."""
+"""The kinds, in words. The first sixteen are those of `sacct_requests.KINDS`."""
 
 
 class Count(TypedDict):
@@ -101,7 +107,16 @@ def with_requests(jobs: pl.DataFrame, asked: Requests, routed: pl.Series, qos: p
         given_qos=pl.Series(asked.qos, dtype=pl.String),
         given_memory=pl.Series(asked.memory, dtype=pl.Float64),
     )
+    if asked.played:
+        others = col("not_played").str.split(" ").list.set_difference(pl.Series(asked.played).str.split(" ")).list.join(" ")
+        frame = frame.with_columns(not_played=others)
     return frame.select(_joined(col("not_played"), signs).alias("not_played"))["not_played"]
+
+
+def with_refused(jobs: pl.DataFrame, refused: Collection[int]) -> pl.DataFrame:
+    """The jobs with the kind REFUSED for those with these numbers, in the column `not_played`."""
+    kinds = _joined(pl.col("not_played").fill_null(""), {REFUSED: pl.col("id").is_in(list(refused))})
+    return jobs.with_columns(kinds.alias("not_played"))
 
 
 def _is_default(qos: pl.Expr) -> pl.Expr:

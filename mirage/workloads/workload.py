@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -47,6 +47,9 @@ class Workload:
         memory                    requested memory in kB per processor; null: unknown
         partition_name, qos_name  names from sacct (a job may list several partitions); "" if unknown
         status, user, group, executable, queue, partition: as in the log
+        request                   what a job of sacct asks for here (the words of `jobs.request.Request`)
+        played                    kinds of requests in it, separated by blanks
+        begin_virtual, hold_virtual: virtual seconds from submission to when it may start, or is released; null: at once
         not_played                kinds of requests that no configuration plays (not_played.WORDS), separated by blanks; "": none
     excluded: number of jobs left out before the last selected one, by reason
     notes: number of jobs by kind of change
@@ -133,7 +136,10 @@ def prepare(
             "think is for SWF (fields 17 and 18), and TRACE is sacct's; it may be keep or none", parameter="dependencies"
         )
     available = sum(count * cpus for count, cpus in classes)
-    taken = take(trace, selection, _unusable(available if sizes == "fit" else None))
+    if sizes == "scale":
+        trace = replace(trace, frame=trace.frame.drop("request", "impossible", strict=False))
+    impossible = pl.col("impossible") if "impossible" in trace.frame.columns else pl.lit(None, pl.String)
+    taken = take(trace, selection, _unusable(available if sizes == "fit" else None, impossible))
     before, unknown = presets(taken.before, taken.instant, preset)
     window = pl.concat([before, taken.jobs.with_columns(preset=pl.lit(""))])
     window = window.with_columns(processors=_processors(), ran=~never_ran()).with_columns(requests.memory(), *requests.names(trace))
@@ -153,6 +159,7 @@ def prepare(
         "runtime_virtual", "limit_minutes", "limit_extended", "cancel_after_virtual", "ran", "preset", "status", "user",
         "group", "executable", "queue", "partition", "dependency", "follows", "think_virtual", "memory", "partition_name",
         "qos_name", "not_played", *(name for name in ("array_job", "array_limit") if name in limited.columns),
+        *_asked(limited, shrink_percent / 100),
     )  # fmt: skip
     notes = {
         "preset_running": submitted.filter(pl.col("preset") == RUNNING).height,
@@ -194,6 +201,18 @@ def _left_behind(taken: Taken) -> dict[str, int]:
     }
 
 
+def _asked(jobs: pl.DataFrame, factor: float) -> list[pl.Expr]:
+    """The columns `request`, `played`, `begin_virtual` and `hold_virtual` of the workload, as far as the log has them."""
+    col = pl.col
+    columns = [col("request"), col("played").list.join(" ")] if {"request", "played"} <= set(jobs.columns) else []
+    for name in (one for one in ("begin", "hold") if one in jobs.columns):
+        # Of a preset job, which is submitted when the selection begins, what is left then.
+        left = pl.when(col("preset") == "").then(name).otherwise(col("eligible") - col("submit"))
+        waits = col(name).is_not_null() & (left > 0) & (col("preset") != RUNNING)
+        columns.append((pl.when(waits).then(left) * factor).alias(f"{name}_virtual"))
+    return columns
+
+
 def _check_knobs(shrink_percent: float, overrun: str, sizes: str) -> None:
     if not 0 < shrink_percent < math.inf:
         raise WrongUse(f"{shrink_percent:g} may be any percentage above 0", parameter="shrink")
@@ -208,8 +227,9 @@ def _processors() -> pl.Expr:
     return pl.when(pl.col("allocated_processors") > 0).then("allocated_processors").otherwise("requested_processors")
 
 
-def _unusable(widest: int | None) -> pl.Expr:
-    """Expression for the reason why a job cannot be submitted; null if it can. Jobs with over `widest` processors cannot."""
+def _unusable(widest: int | None, impossible: pl.Expr) -> pl.Expr:
+    """Expression for the reason why a job cannot be submitted; null if it can. Jobs with over `widest` processors cannot, nor those
+    with a reason `impossible`."""
     col = pl.col
     return (
         pl.when(col("submit") < 0).then(pl.lit("no submission time"))
@@ -217,6 +237,7 @@ def _unusable(widest: int | None) -> pl.Expr:
         .when(_processors() <= 0).then(pl.lit("no processors"))
         .when(~never_ran() & (col("run_time") <= 0)).then(pl.lit("no run time"))
         .when(never_ran() & (col("wait") < 0)).then(pl.lit("cancelled at an unknown time"))
+        .when(impossible.is_not_null()).then(impossible)
         .when(_processors() > (math.inf if widest is None else widest)).then(pl.lit("wider than the cluster"))
     )  # fmt: skip
 

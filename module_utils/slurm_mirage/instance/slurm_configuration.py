@@ -13,7 +13,7 @@ from ..base import user_folders
 from ..base.files import differs, write_atomically
 from ..rm.slurm import front_end, other_configurations, release_change, second_controller
 from ..rm.slurm.clock_settings import follow, on_event_clock
-from ..rm.slurm.conf import HEADER, Nodes, merge, read_by_nodes, render, render_settings, slim_files
+from ..rm.slurm.conf import HEADER, Nodes, merge, read_by_nodes, render, render_settings, slim_files, value_of
 from ..rm.slurm.filler_settings import with_fillers
 from ..rm.slurm.node_classes import NodeClass, check_partitions, node_classes
 from ..rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
@@ -72,7 +72,7 @@ def wanted_files(
 ) -> dict[Path, str]:
     """Return the content of every file to be written, by path. `here` are the `nodes` of this host."""
     types = gres_types(node_class.extra for node_class in classes)
-    settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
+    settings = follow(merge(gres_settings(types, parameters["settings"]), parameters["settings"]), parameters["speed"])
     if parameters["malleable"]:
         settings = permit_expansion(settings, parameters["version"])
     if parameters["event_clock"]:
@@ -98,6 +98,15 @@ def wanted_files(
     files[common] = HEADER + render_settings(settings)
     files |= {directory / "etc/nodes" / name: text for name, text in slim_files(here, str(common))}
     return files
+
+
+def gres_settings(types: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings for nodes with these GRES. Jobs have them as TRES with slurmdbd only; without it slurmctld does not start."""
+    if not types:
+        return {}
+    has_database = "slurmdbd" in value_of(settings.get("AccountingStorageType"))
+    tres = {"AccountingStorageTRES": [f"gres/{name}" for name in types.split(",")]} if has_database else {}
+    return {"GresTypes": types, **tres}
 
 
 def placed(parameters: Mapping[str, Any], classes: Sequence[NodeClass], before: str) -> tuple[list[Nodes], list[Nodes]]:

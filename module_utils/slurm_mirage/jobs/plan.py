@@ -20,6 +20,7 @@ from ..base.errors import WrongUse
 from ..base.files import write_atomically
 from .arrays import MOST_TASKS
 from .malleable import Malleable
+from .request import Request
 
 
 def due_times(
@@ -121,6 +122,8 @@ class PlanRow:
 
     at_once: int | None = None
     """Most tasks of the array that may run at once; None: all."""
+    request: str = ""
+    """The words of what else the job asks for (`request.Request`); empty: nothing."""
 
     @property
     def task(self) -> int:
@@ -209,6 +212,7 @@ def _row(cells: Mapping[str, str]) -> PlanRow:
         malleable=cells.get("malleable", ""),
         array=int(cells["array"]) if cells.get("array") else None,
         at_once=int(cells["at_once"]) if cells.get("at_once") else None,
+        request=cells.get("request", ""),
     )
 
 
@@ -236,6 +240,12 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
         raise ValueError(f"think {row.think}: seconds, 0 or more")
     if row.malleable:
         _check_malleable(row)
+    try:
+        asked = Request.parse(row.request)
+    except WrongUse as error:
+        raise ValueError(str(error)) from error
+    if row.nodes is not None and asked.has_shape:
+        raise ValueError("a job with whole nodes asks for no other number of nodes or tasks")
 
 
 def _check_malleable(row: PlanRow) -> None:
@@ -261,13 +271,13 @@ def _check_others(row: PlanRow, above: Mapping[int, PlanRow]) -> None:
             raise ValueError(f"waits for job {number}, which is not above, or follows another itself")
 
 
-ALIKE = ("due", "processors", "nodes", "limit_minutes", "partition", "account", "qos", "memory")
+ALIKE = ("due", "processors", "nodes", "limit_minutes", "partition", "account", "qos", "memory", "request")
 """What the tasks of an array have in common."""
 
 
 def are_alike(first: PlanRow, row: PlanRow) -> bool:
     """Whether two jobs can be tasks of an array, of which the first is task 0."""
-    is_single = any(one.dependency or one.follows is not None or one.malleable for one in (first, row))
+    is_single = any(one.dependency or one.follows is not None or one.malleable for one in (first, row)) or "hold=" in row.request
     same = all(getattr(first, name) == getattr(row, name) for name in ALIKE)
     return same and not is_single and 0 < row.id - first.id < MOST_TASKS
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from ..base.strict_json import COUNT, INSTANT, TEXT, Maybe, Shape, Text
+from ..base.strict_json import COUNT, FLAG, INSTANT, TEXT, Maybe, Shape, Text
 from ..jobs import arrays
 from ..jobs.cluster_events import ClusterEvent
 from ..jobs.plan import PlanRow
+from ..jobs.request import Request
 from ..rm.api import ResourceManager
 
 Event = dict[str, Any]
@@ -100,6 +101,7 @@ class Submit:
     event: ClassVar[str] = SUBMITTED
     members: ClassVar[dict[str, Shape]] = {
         "index": COUNT, "slurm_id": COUNT, "due": INSTANT, "began": Maybe(INSTANT), "retries": COUNT,
+        "plain": Maybe(FLAG),
     }  # fmt: skip
     is_of_submission: ClassVar[bool] = False
 
@@ -149,6 +151,41 @@ class Cancel:
 
 
 @dataclass(frozen=True)
+class Release:
+    """Releases a job that was submitted held, unless it has ended for good."""
+
+    row: PlanRow
+    seconds: float
+    event: ClassVar[str] = "released"
+    members: ClassVar[dict[str, Shape]] = {"index": COUNT}
+    is_of_submission: ClassVar[bool] = True
+
+    @property
+    def index(self) -> int:
+        """Of the job."""
+        return self.row.index
+
+    @property
+    def when(self) -> When:
+        """After the job's last submission."""
+        return When(self.seconds, SUBMITTED, self.row.index)
+
+    def carry_out(self, cluster: Cluster, ended: Set[int]) -> list[Event]:
+        """Release it."""
+        if self.index in ended:
+            return []
+        job_id = cluster.job_id(self.index)
+
+        def release() -> None:
+            # The replay may not know yet that a job has ended, and a manager does not release that.
+            if any(job.job_id == job_id and job.held for job in cluster.manager.queue([self.row.name])):
+                cluster.manager.release([job_id])
+
+        cluster.retry_until_answered(release, f"releasing job {self.row.id}: ")
+        return [{"event": self.event, "index": self.index}]
+
+
+@dataclass(frozen=True)
 class Happen:
     """An event of the run (jobs.cluster_events)."""
 
@@ -177,7 +214,7 @@ class Happen:
         return cluster.play(self.cluster_event, ended)
 
 
-KINDS: tuple[type[Action], ...] = (Submit, Cancel, Happen)
+KINDS: tuple[type[Action], ...] = (Submit, Cancel, Release, Happen)
 
 
 def actions_of(plan: Sequence[PlanRow], events: Sequence[ClusterEvent] = ()) -> Iterator[Action]:
@@ -191,4 +228,7 @@ def actions_of(plan: Sequence[PlanRow], events: Sequence[ClusterEvent] = ()) -> 
         yield Submit(row, None if row.follows is None else indices[row.follows])
         if row.cancel_after is not None:
             yield Cancel(row)
+        hold = Request.parse(row.request).hold
+        if hold and (row.cancel_after is None or hold < row.cancel_after):
+            yield Release(row, hold)
     yield from map(Happen, due)

@@ -341,7 +341,7 @@ class Replay:
             self.submitter.timeline.position,
             self.submitter.halts,
             self.waker.wake,
-            lambda: self.events.held,
+            lambda: self.events.held | self.submitter.held(),
         )
         others = self.submitter.other_ids
         self.submitter.other_ids = lambda: max(others(), monitor.highest_number)

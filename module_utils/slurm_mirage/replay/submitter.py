@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +15,7 @@ from ..jobs import arrays
 from ..jobs.cluster_events import ClusterEvent
 from ..jobs.kinds import JobKind
 from ..jobs.plan import NEVER, PlanRow, targets, with_ids
+from ..jobs.request import Request
 from ..rm.api import (
     CompletedJob,
     CompletionReader,
@@ -27,7 +28,7 @@ from ..rm.api import (
     Unclear,
 )
 from . import launch_cost
-from .actions import ENDED, Action, Event, Submit, actions_of
+from .actions import ENDED, Action, Event, Release, Submit, actions_of
 from .halts import Halts
 from .journal import History, Journal
 from .launch_cost import LaunchCost, Probe
@@ -90,6 +91,9 @@ class Submitter:
         self._looked_at = 0
         self._launch_cost: LaunchCost | None = None
         self._most_tasks: int | None = None
+        self._plain: set[int] = set()
+        """Indices of the jobs whose requests the manager has refused."""
+        self._held = [row.index for row in self.plan if "hold=" in row.request]
         self._arrays: dict[int, list[int]] = {}
         """Indices of the tasks of each array, by the trace's number of its first task."""
         for row in self.plan:
@@ -125,6 +129,12 @@ class Submitter:
     def job_id(self, index: int) -> int:
         """The id that the resource manager has for a submitted job."""
         return self.history.job_ids[index]
+
+    def held(self) -> Set[int]:
+        """Ids of the jobs that were submitted held and are not released yet."""
+        history = self.history
+        holding = (index for index in self._held if not history.is_done(Release.event, index))
+        return {history.job_ids[index] for index in holding if index in history.job_ids}
 
     def due(self, index: int) -> float:
         """Real instant at which a job is due: anchored to the start, or to the end of the job that it follows."""
@@ -217,8 +227,12 @@ class Submitter:
         name = arrays.array_name(first.name)
 
         def submit() -> Submitted:
-            submissions = {row.task: self._submission(row) for row in tasks}
-            return self.halts.ask("submission", lambda: self.manager.submit_array(name, submissions, tasks[0].at_once))
+            return self._with_requests_or_without(
+                tasks,
+                lambda plain: self.manager.submit_array(
+                    name, {row.task: self._submission(row, plain=plain) for row in tasks}, tasks[0].at_once
+                ),
+            )
 
         self.manager.expect(())
         began = time.time()
@@ -251,7 +265,13 @@ class Submitter:
         due = self.due(jobs[0][0])
         common = {"event": event, "due": due, "began": began, "real": real, **extra}
         return [
-            {**common, "index": index, "slurm_id": job_id, "retries": 0 if place else retries}
+            {
+                **common,
+                "index": index,
+                "slurm_id": job_id,
+                "retries": 0 if place else retries,
+                **({"plain": True} if index in self._plain else {}),
+            }
             for place, (index, job_id) in enumerate(jobs)
         ]
 
@@ -285,8 +305,22 @@ class Submitter:
         return self.retry_until_answered(attempt, f"job {row.id} (number {row.index + 1} of the plan): ")
 
     def _submit(self, row: PlanRow) -> Submitted:
-        submission = self._submission(row)
-        return self.halts.ask("submission", lambda: self.manager.submit(submission))
+        return self._with_requests_or_without([row], lambda plain: self.manager.submit(self._submission(row, plain=plain)))
+
+    def _with_requests_or_without(self, rows: Sequence[PlanRow], submit: Callable[[bool], Submitted]) -> Submitted:
+        """Submit jobs that ask for the same; where the manager refuses that, without it. Raises ResourceManagerError.
+
+        submit: submits them, without requests if its argument is true
+        """
+        try:
+            answer = self.halts.ask("submission", lambda: submit(False))
+        except Refused as error:
+            if not rows[0].request:
+                raise
+            answer = self.halts.ask("submission", lambda: submit(True))
+            log.warning("job %d was submitted without %s: %s", rows[0].id, rows[0].request, error)
+            self._plain.update(row.index for row in rows)
+        return answer
 
     def give_up(self, job_id: int, name: str) -> bool:
         """Make a job, array or task whose number another job had before a placeholder, if all of it waits; returns whether it did.
@@ -325,10 +359,11 @@ class Submitter:
         """Indices of the jobs that a job's dependency names."""
         return {self._numbers[number] for number in targets(row.dependency)}
 
-    def _submission(self, row: PlanRow, record: Path | None = None) -> Submission:
-        """The submission of a job; `record` is where its program writes, the run's log by default."""
-        cost = self.launch_cost()
-        taken_off = self.clock.real_to_virtual(cost.seconds(cost.nodes_of(row.processors, row.nodes)))
+    def _submission(self, row: PlanRow, record: Path | None = None, plain: bool = False) -> Submission:
+        """The submission of a job, if `plain` without its requests except instants; `record` is where its program writes, the run's
+        log by default."""
+        cost, asked = self.launch_cost(), Request.parse(row.request)
+        taken_off = self.clock.real_to_virtual(cost.seconds(cost.nodes_of(row.processors, row.nodes or asked.nodes or None)))
         runtime = max(0.0, row.runtime - taken_off)
         never = row.dependency == NEVER
         return Submission(
@@ -343,7 +378,8 @@ class Submitter:
             qos=row.qos,
             memory=row.memory,
             dependency="" if never else self.dependency(row),
-            delay=math.ceil(row.cancel_after or 0.0) + NEVER_BEGINS if never else 0,
+            delay=math.ceil(row.cancel_after or 0.0) + NEVER_BEGINS if never else math.ceil(asked.begin),
+            request=Request(hold=asked.hold) if plain else replace(asked, begin=0.0),
         )
 
     def is_of_known_array(self, job_id: int) -> bool:

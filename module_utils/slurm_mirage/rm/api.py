@@ -13,8 +13,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..jobs.request import Request
 from .evidence import Layout, Names, Scheduling
 
+NO_REQUEST = Request()
 SUBMIT_TIMEOUT = 300.0
 """Real seconds after which an implementation ends a submission that has no answer."""
 
@@ -73,6 +75,8 @@ class Submission:
     """Like afterany:12:14,after:15+2, with ids of the manager; empty: none."""
     delay: int = 0
     """Virtual seconds after the submission before which the job may not start."""
+    request: Request = NO_REQUEST
+    """What else it asks for; its instant `begin` is in `delay`."""
 
 
 @dataclass(frozen=True)

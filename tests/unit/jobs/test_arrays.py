@@ -56,14 +56,16 @@ def test_alike_tasks_are_in_an_array() -> None:
 @pytest.mark.parametrize("column", ALIKE)
 def test_a_task_that_asks_for_something_else_begins_another_array(column: str) -> None:
     rows = plan(50, 51, 52, 53)
-    other = {"partition": "x", "account": "x", "qos": "x"}.get(column, 9)
+    other = {"partition": "x", "account": "x", "qos": "x", "request": "nice=1"}.get(column, 9)
     rows[2:] = [replace(row, **{column: other}) for row in rows[2:]]
     assert grouped(rows, [7] * 4) == [50, 50, 52, 52]
     rows[3] = replace(FIRST, index=3, id=53)
     assert grouped(rows, [7] * 4, [3] * 4) == [50, 50, None, None]
 
 
-@pytest.mark.parametrize("change", [{"dependency": "afterany:50"}, {"follows": 50}, {"nodes": 2, "malleable": "1:4:2:-"}])
+@pytest.mark.parametrize(
+    "change", [{"dependency": "afterany:50"}, {"follows": 50}, {"nodes": 2, "malleable": "1:4:2:-"}, {"request": "hold=5"}]
+)
 def test_jobs_that_wait_or_change_their_size_are_single_jobs(change: dict[str, object]) -> None:
     rows = plan(50, 51, 52)
     rows[2] = replace(rows[2], **change)  # type: ignore[arg-type]

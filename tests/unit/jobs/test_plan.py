@@ -108,10 +108,12 @@ rows = st.builds(
     memory=st.none() | st.integers(1, 10**6),
     think=st.floats(0, 1e9),
 )
+asking = st.sampled_from(["nodes=2 most_nodes=4", "nodes=2 tasks=8 gres=gpu:2", "begin=28800.5 nice=3"])
+asking_rows = st.builds(replace, rows, nodes=st.none(), request=asking)
 malleable_rows = st.builds(replace, rows, nodes=st.just(4), malleable=st.sampled_from(["1:8:2:-", "2:4:2:4 check=5 async"]))
 
 
-@given(st.lists(rows | malleable_rows, max_size=8, unique_by=lambda row: row.id), st.data())
+@given(st.lists(rows | malleable_rows | asking_rows, max_size=8, unique_by=lambda row: row.id), st.data())
 def test_a_plan_survives_its_file(plan: list[PlanRow], data: st.DataObject) -> None:
     dues = sorted(row.due for row in plan)
     plan = [replace(row, index=i, due=dues[i], name=f"run.{row.id}") for i, row in enumerate(plan)]
@@ -138,7 +140,7 @@ def test_plan_files(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="there is no plan there"):
         read_plan(path)
     write_plan(path, [ROW])
-    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high,,,,0.0,,,"]
+    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high,,,,0.0,,,,"]
     assert read_plan(path) == [ROW]
 
 
@@ -194,6 +196,21 @@ def test_plans_with_jobs_that_cannot_wait_so(second: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("nodes", "request_", "message"),
+    [
+        ("", "gpus=many", "plan.csv:2: request: gpus='many' may be one of nodes, most_nodes, "),
+        ("", "colour=red", "plan.csv:2: request: colour='red' may be one of"),
+        ("", "hold=-1", "plan.csv:2: request: hold='-1'"),
+        ("2", "nodes=3", "plan.csv:2: a job with whole nodes asks for no other number"),
+    ],
+)
+def test_plans_with_bad_requests(nodes: str, request_: str, message: str) -> None:
+    with pytest.raises(WrongUse) as caught:
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,,,,{request_}\n")
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
     ("nodes", "words", "message"),
     [
         ("", "1:4:2:-", "plan.csv:2: a malleable job needs whole nodes"),
@@ -203,5 +220,5 @@ def test_plans_with_jobs_that_cannot_wait_so(second: str, message: str) -> None:
 )
 def test_plans_with_bad_malleable_jobs(nodes: str, words: str, message: str) -> None:
     with pytest.raises(WrongUse) as caught:
-        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,{words},,\n")
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,{words},,,\n")
     assert str(caught.value) == message

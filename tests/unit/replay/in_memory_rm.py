@@ -152,6 +152,8 @@ class InMemory(ResourceManager):
         """Names of jobs whose programs leave no record of their own."""
         self.remembers = math.inf
         """Seconds after their ends for which ended jobs are known."""
+        self.refused_requests: set[str] = set()
+        """Words of requests that are refused."""
         self.stopped_until = 0.0
         """Until then nothing is answered."""
         self.after: dict[int, Callable[[], None]] = {}
@@ -306,9 +308,9 @@ class InMemory(ResourceManager):
     def submit(self, job: Submission) -> Submitted:
         with self._lock:
             self._call()
-            if job.name in self.refused:
+            if job.name in self.refused or job.request.words in self.refused_requests:
                 raise Refused("never")
-            number = self._accept(job)
+            number = self._accept(job, held=bool(job.request.hold))
             if (action := self.after.pop(len(self.accepted), None)) is not None:
                 action()
             if job.name in self.unanswered:

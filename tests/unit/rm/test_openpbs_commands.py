@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.jobs.request import Request
 from slurm_mirage.rm.api import NODE_GROUPS, JobState, QueuedJob, Refused, Submission, Submitted, Unavailable, Unclear
 from slurm_mirage.rm.openpbs import answers
 from slurm_mirage.rm.openpbs.answers import failure, instant, parse_details, parse_json, parse_nodes, parse_queue, parse_states
@@ -409,3 +410,8 @@ def test_a_command_without_an_answer_is_ended(tmp_path: Path) -> None:
     manager = OpenPbs("/etc/pbs.conf", str(tmp_path), "/srv", query_timeout=0.1)
     with pytest.raises(Unavailable, match=re.escape("qstat: no answer within 0 s")):
         manager.queue()
+
+
+def test_openpbs_does_not_get_what_else_a_job_asks_for() -> None:
+    with pytest.raises(Refused, match="OpenPBS does not get nodes=2 nice=1"):
+        submit_arguments(Submission("r.1", "c", 4, None, 1, "", "/", request=Request(nodes=2, nice=1)))

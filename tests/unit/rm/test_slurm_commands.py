@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import arrays
+from slurm_mirage.jobs.request import Request
 from slurm_mirage.rm.api import (
     NODE_GROUPS,
     CompletedJob,
@@ -312,6 +313,35 @@ def test_submission_of_processors_and_of_whole_nodes() -> None:
     assert {"--account=u12", "--qos=urgent"} < set(charged)
     waiting = slurm_commands.submit_arguments(Submission("run.9", "x", 1, None, 3, "", "/srv", "", "", 500, "afterany:7", 60))
     assert {"--mem-per-cpu=500M", "--dependency=afterany:7", "--begin=now+60"} < set(waiting)
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        (Request(nodes=2), "--nodes=2 --ntasks=20"),
+        (Request(nodes=2, most_nodes=4), "--nodes=2-4 --ntasks=20"),
+        (Request(tasks=5, cpus_per_task=4, tasks_per_node=2), "--ntasks=5 --cpus-per-task=4 --ntasks-per-node=2"),
+        (Request(exclusive=True), "--ntasks=20 --exclusive"),
+        (Request(nodes=2, exclusive=True), "--nodes=2 --exclusive"),
+        (Request(memory_per_node=900), "--ntasks=20 --mem=900M"),
+        (Request(gpus="a100:8", memory_per_gpu=90), "--ntasks=20 --mem-per-gpu=90M --gpus=a100:8"),
+        (Request(tasks=4, gpus_per_task="1"), "--ntasks=4 --mem-per-cpu=7M --gpus-per-task=1"),
+        (Request(gres="gpu:2", licences="a:2", constraint="[a|b]"), "--gres=gpu:2 --constraint=[a|b] --licenses=a:2"),
+        (
+            Request(reservation="r", switches="1@60", nice=3, contiguous=True),
+            "--reservation=r --switches=1@60 --nice=3 --contiguous",
+        ),
+        (Request(hold=9.0), "--ntasks=20 --mem-per-cpu=7M --hold"),
+    ],
+)
+def test_what_a_job_asks_for(asked: Request, options: str) -> None:
+    words = slurm_commands.submit_options(Submission("run.7", "x", 20, None, 3, "", "/srv", memory=7, request=asked))
+    always = {"--parsable", "--job-name=run.7", "--time=3", "-D/srv", "--output=/dev/null", "--mem-per-cpu=7M", "--ntasks=20"}
+    wanted = options.split()
+    assert [word for word in words if word in wanted] == wanted
+    assert set(words) <= {*always, *wanted}
+    assert ("--mem-per-cpu=7M" in words) != any(word.startswith("--mem=") or "-gpu=" in word for word in wanted)
+    assert len([word for word in words if word.startswith("--ntasks=")]) == (0 if "--nodes=2 --exclusive" in options else 1)
 
 
 @given(st.lists(st.integers(0, len(COMPLETED) * 4), max_size=6))

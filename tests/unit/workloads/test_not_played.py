@@ -77,13 +77,21 @@ def kinds(prepared: Prepared) -> list[str]:
         ({"ReqTRES": "cpu=8,license/matlab=2"}, "licence"),
         ({"Reservation": "maint"}, "reservation"),
         ({"ReqTRES": "cpu=8,bb/datawarp=4G"}, "burst_buffer"),
-        ({"ReqNodes": "2"}, "node_count"),
-        ({"SubmitLine": "sbatch -N2 j.sh"}, "node_count"),
+        ({"ReqNodes": "2"}, ""),
+        ({"ReqNodes": "30", "ReqCPUS": "30", "AllocCPUS": "30"}, "node_count"),
+        ({"SubmitLine": "sbatch -N2 j.sh"}, ""),
+        ({"SubmitLine": "sbatch -N9 j.sh"}, "node_count"),
+        ({"SubmitLine": "sbatch -n 2 -c 4 j.sh"}, ""),
+        ({"SubmitLine": "sbatch -n 3 -c 4 j.sh"}, "tasks"),
+        ({"SubmitLine": "sbatch --contiguous --switches=1@60 --nice=10 j.sh"}, ""),
+        ({"SubmitLine": "sbatch --deadline=18:00 j.sh"}, "other_option"),
         ({"SubmitLine": "sbatch --ntasks-per-node=4 j.sh"}, "node_count"),
         ({"SubmitLine": "sbatch --exclude=n7 j.sh"}, "node_list"),
-        ({"SubmitLine": "sbatch --exclusive j.sh"}, "exclusive"),
+        ({"SubmitLine": "sbatch --exclusive j.sh"}, ""),
+        ({"SubmitLine": "sbatch --exclusive=user j.sh"}, "exclusive"),
         ({"SubmitLine": "sbatch --begin=18:00 j.sh"}, "begin"),
-        ({"Eligible": f"{DAY}10:00:09"}, "begin"),
+        ({"Eligible": f"{DAY}10:00:09"}, ""),
+        ({"SubmitLine": "sbatch -H j.sh", "Eligible": f"{DAY}10:00:09"}, ""),
         ({"Eligible": f"{DAY}10:00:01"}, ""),
         ({"SubmitLine": "sbatch --array=0-9%2 j.sh", "JobID": "7_2"}, "array_limit"),
         ({"JobID": "7_[3-9%4]"}, "array_limit"),
@@ -197,9 +205,15 @@ def test_three_jobs_that_ask_for_everything(tmp_path: Path) -> None:
     }  # fmt: skip
     component = {"ReqMem": "32G"}
     found = not_played.counts(run(tmp_path, everything, component | {"JobID": "11+0"}, component | {"JobID": "11+1"}).jobs)
-    once = ("begin", "constraint", "gres", "licence", "node_count", "partition", "reservation")
+    once = ("constraint", "gres", "licence", "partition", "reservation")
     assert {kind: count["jobs"] for kind, count in found.items()} == {
         "memory": 3, "heterogeneous": 2, **dict.fromkeys(once, 1), "any": 3,
     }  # fmt: skip
     assert found["any"]["share"] == 1
     assert found["heterogeneous"]["share"] == pytest.approx(2 / 3)
+
+
+def test_jobs_whose_requests_were_refused() -> None:
+    jobs = pl.DataFrame({"id": [1, 2, 3], "not_played": ["", "gres", None]})
+    assert not_played.with_refused(jobs, {2, 3})["not_played"].to_list() == ["", "gres refused", "refused"]
+    assert not_played.with_refused(jobs, set())["not_played"].to_list() == ["", "gres", ""]

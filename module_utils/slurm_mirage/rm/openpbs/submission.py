@@ -6,7 +6,7 @@ import re
 import shlex
 import time
 
-from ..api import Refused, Submission
+from ..api import NO_REQUEST, Refused, Submission
 from .addresses import HEAD
 
 _DEPENDENCY = re.compile(r"(?:after(?:any|ok|notok)?(?::\d+)+)(?:,after(?:any|ok|notok)?(?::\d+)+)*$")
@@ -19,6 +19,8 @@ def submit_arguments(job: Submission, start: float | None = None) -> list[str]:
     """
     if job.qos:
         raise Refused(f"qsub: OpenPBS has no QOS ({job.qos})")
+    if job.request != NO_REQUEST:
+        raise Refused(f"qsub: OpenPBS does not get {job.request.words}")
     chunks, each, place = job.processors, 1, "free"
     if job.nodes:
         chunks, each, place = job.nodes, max(1, job.processors // job.nodes), "scatter:excl"

@@ -23,6 +23,7 @@ from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
 from ...clock import instance_clock, real_limit
 from ...jobs import arrays, cluster_events
+from ...jobs.request import Request
 from ..api import (
     NODE_GROUPS,
     SECOND_CONTROLLER,
@@ -84,6 +85,8 @@ _PERMANENT = re.compile(
     r"invalid partition|partition.* not permitted|requested node configuration is not available|access/permission denied"
     r"|more processors requested|node count specification|requested time limit is invalid|cpu count specification"
     r"|task count specification|invalid account|invalid qos|no partition specified|violates accounting/qos"
+    r"|invalid feature specification|invalid license specification|invalid generic resource|invalid trackable resource"
+    r"|reservation is invalid|memory required by task is not available"
     r"|unrecognized option|invalid option|requested partition configuration|requested operation not supported",
     re.IGNORECASE,
 )
@@ -178,14 +181,26 @@ NODES_FORMAT = "%T|%D|%C"
 def submit_options(job: Submission) -> list[str]:
     """The words after `sbatch`, without the job's command. Whether a job may be put back in the queue is left to the cluster
     (JobRequeue), because preemption and node failures are what its users study."""
-    size = [f"--nodes={job.nodes}", "--exclusive"] if job.nodes else [f"--ntasks={job.processors}"]
+    asked = job.request
+    size = [f"--nodes={job.nodes}", "--exclusive"] if job.nodes else size_options(job.processors, asked)
+    by_cpu = job.memory and not (asked.memory_per_node or asked.memory_per_gpu)
     choices = {
         "partition": job.partition,
         "account": job.account,
         "qos": job.qos,
-        "mem-per-cpu": f"{job.memory}M" if job.memory else "",
+        "mem-per-cpu": f"{job.memory}M" if by_cpu else "",
+        "mem": f"{asked.memory_per_node}M" if asked.memory_per_node else "",
+        "mem-per-gpu": f"{asked.memory_per_gpu}M" if asked.memory_per_gpu else "",
         "dependency": dependency_words(job.dependency),
         "begin": f"now+{job.delay}" if job.delay else "",
+        "gres": asked.gres,
+        "gpus": asked.gpus,
+        "gpus-per-task": asked.gpus_per_task,
+        "constraint": asked.constraint,
+        "licenses": asked.licences,
+        "reservation": asked.reservation,
+        "switches": asked.switches,
+        "nice": str(asked.nice) if asked.nice else "",
     }
     return [
         "--parsable",
@@ -193,9 +208,25 @@ def submit_options(job: Submission) -> list[str]:
         *size,
         f"--time={job.limit_minutes}",
         *(f"--{option}={value}" for option, value in choices.items() if value),
+        *(["--contiguous"] if asked.contiguous else []),
+        *(["--hold"] if asked.hold else []),
         _WORKING_DIRECTORY + job.directory,
         "--output=/dev/null",
     ]
+
+
+def size_options(processors: int, asked: Request) -> list[str]:
+    """The options for the nodes and tasks of a job that has no whole nodes by the plan; without tasks each processor is one."""
+    fewest, most = asked.sizes
+    whole_nodes = asked.exclusive and fewest
+    options = {
+        "nodes": f"{fewest}-{most}" if most > fewest else str(fewest) if fewest else "",
+        "ntasks": str(asked.tasks or ("" if whole_nodes else processors)),
+        "cpus-per-task": str(asked.cpus_per_task or ""),
+        "ntasks-per-node": str(asked.tasks_per_node or ""),
+    }
+    words = [f"--{option}={value}" for option, value in options.items() if value]
+    return [*words, "--exclusive"] if asked.exclusive else words
 
 
 def submit_arguments(job: Submission) -> list[str]:
