@@ -78,6 +78,7 @@ _PLAN: Schema = {
     "malleable": pl.String,
     "array": pl.Int64,
     "at_once": pl.Int64,
+    "owner": pl.String,
 }
 
 

@@ -73,6 +73,8 @@ class Submission:
     """Like afterany:12:14,after:15+2, with ids of the manager; empty: none."""
     delay: int = 0
     """Virtual seconds after the submission before which the job may not start."""
+    owner: str = ""
+    """User whom the job belongs to; empty: the one who submits it."""
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,7 @@ rows = st.builds(
     qos=st.sampled_from(["", "urgent"]),
     memory=st.none() | st.integers(1, 10**6),
     think=st.floats(0, 1e9),
+    owner=st.sampled_from(["", "u12"]),
 )
 malleable_rows = st.builds(replace, rows, nodes=st.just(4), malleable=st.sampled_from(["1:8:2:-", "2:4:2:4 check=5 async"]))
 
@@ -138,7 +139,7 @@ def test_plan_files(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="there is no plan there"):
         read_plan(path)
     write_plan(path, [ROW])
-    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high,,,,0.0,,,"]
+    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high,,,,0.0,,,,"]
     assert read_plan(path) == [ROW]
 
 
@@ -203,5 +204,10 @@ def test_plans_with_jobs_that_cannot_wait_so(second: str, message: str) -> None:
 )
 def test_plans_with_bad_malleable_jobs(nodes: str, words: str, message: str) -> None:
     with pytest.raises(WrongUse) as caught:
-        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,{words},,\n")
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,{words},,,\n")
     assert str(caught.value) == message
+
+
+def test_a_user_is_one_word() -> None:
+    with pytest.raises(WrongUse, match=r"^plan.csv:2: owner 'u 3': one word, or empty"):
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,,12,2,,,a.7,,,,,,0,,,,u 3\n")

@@ -11,6 +11,7 @@ from typing import Any
 from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
 from ..daemon_kinds import CLOCK, DaemonKind, Role
+from . import job_users
 
 MANAGER = "Slurm"
 # munged does not use the virtual clock: credentials are checked against real time on every host. The database server does not
@@ -95,7 +96,18 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
         daemons.append(_slurmctld(directory, layout, layout.controller_hostname))
         if layout.malleable:
             daemons.append(_broker(directory, layout))
-    return daemons + [_slurmd(directory, layout, nodes) for nodes in layout.nodes]
+    daemons += [_slurmd(directory, layout, nodes) for nodes in layout.nodes]
+    of_slurm = {SLURMDBD.name, SLURMCTLD.name, SLURMD.name}
+    return [_with_users(directory, daemon) if daemon["kind"] in of_slurm else daemon for daemon in daemons]
+
+
+def _with_users(directory: Path, daemon: Specification) -> Specification:
+    """The daemon with the library by which it knows the users of a log, if the instance has one."""
+    preload = job_users.preload(directory)
+    if not preload:
+        return daemon
+    digest = f"{daemon['digest']}-{file_digest(job_users.library(directory))}"
+    return daemon | {"environment": {**daemon.get("environment", {}), **preload}, "digest": digest}
 
 
 def munge_socket(directory: Path) -> Path:
