@@ -7,8 +7,8 @@ DOCUMENTATION = r"""
 module: slurm_accounts
 short_description: Create the accounts and QOS of an emulated cluster
 description:
-  - Gives each user of a workload an account of its own, so that fair share and limits apply to the users of a log, and the instance's
-    user the account C(default), which jobs without an account use, and the accounts of its own jobs.
+  - Gives each user of a workload an account of its own, so that fair share and limits apply to the users of a log. The instance's
+    user gets the account C(default), which jobs without an account use, and the accounts of its own jobs.
   - Calls C(sacctmgr) once for up to 250 accounts and once for all users, and then waits until slurmctld knows them. Other accounts
     and QOS are not changed.
 options:
