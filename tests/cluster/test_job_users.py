@@ -1,6 +1,7 @@
 """Jobs of a real cluster belong to users of a log: limits for each of them hold, and fair share orders them.
 
-Needs a running instance on this host with accounting, CONFIG=multifactor and no other jobs. Called as root:
+Needs a running instance on this host with CONFIG=multifactor, SPEED=20 and no other jobs. Fair share is computed every five
+minutes of the cluster's time. Called as root:
 
     SLURM_MIRAGE_INSTANCE=/var/lib/slurm-mirage/mirage pytest -m cluster tests/cluster/test_job_users.py
 """
@@ -8,6 +9,7 @@ Needs a running instance on this host with accounting, CONFIG=multifactor and no
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from slurm_mirage.rm.api import JobState, QueuedJob, Submission
 from slurm_mirage.rm.slurm.account_commands import AccountCommands
 from slurm_mirage.rm.slurm.accounting import Wanted, account_of
 from slurm_mirage.rm.slurm.commands import Slurm
-from slurm_mirage.rm.slurm.job_users import FIRST_ID, name_of
+from slurm_mirage.rm.slurm.job_users import FIRST_ID, environment, name_of
 
 pytestmark = pytest.mark.cluster
 
@@ -33,9 +35,10 @@ TWO = "two-of-each"
 
 @dataclass
 class Bed:
-    """A running instance, and three users without usage: the numbers of a test are nobody else's."""
+    """A running instance, and three users without usage: the numbers of a test are nobody else's. Run times are the cluster's."""
 
     directory: Path
+    programs: Path
     slurm: Slurm
     accounts: AccountCommands
     users: tuple[int, int, int]
@@ -43,8 +46,21 @@ class Bed:
 
     def submit(self, user: int, seconds: int, processors: int = 1, qos: str = "") -> int:
         name = f"users.{user}.{time.time_ns()}"
-        job = Submission(name, f"exec sleep {seconds}", processors, None, 5, "", str(self.directory), account_of(user), qos)
+        job = Submission(name, f"exec sleep {seconds}", processors, None, 60, "", str(self.directory), account_of(user), qos)
         return self.slurm.submit(Submission(**{**vars(job), "owner": name_of(user)})).job_id
+
+    def limit(self, user: int) -> None:
+        """Let the user have one running job at most."""
+        self.slurm.change("user", name_of(user), "MaxJobs=1")
+        deadline = time.monotonic() + PATIENCE
+        command = [f"{self.programs}/scontrol", "show", "assoc_mgr", f"users={name_of(user)}", "flags=assoc"]
+        variables = {"SLURM_CONF": f"{self.directory}/etc/slurm.conf", **environment(self.directory)}
+        as_user = processes.as_user(self.directory)
+        while (
+            "MaxJobs=1(" not in subprocess.run(command, env=variables, capture_output=True, text=True, check=True, **as_user).stdout
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
 
     def job(self, job_id: int) -> QueuedJob:
         return next(job for job in self.slurm.queue(ended=True) if job.job_id == job_id)
@@ -72,19 +88,19 @@ def bed() -> Iterator[Bed]:
     cluster = next(line.split("=")[1] for line in (directory / "etc/slurm.conf").read_text().splitlines() if "ClusterName=" in line)
     pairs = [(name_of(user), account_of(user)) for user in users]
     accounts.ensure(Wanted(cluster, settings["user"], [], {}, {TWO: {"MaxJobsPerUser": "2"}}, pairs))
-    yield Bed(directory, slurm, accounts, users, slurm.nodes().processors)
+    yield Bed(directory, programs, slurm, accounts, users, slurm.nodes().processors)
     slurm.cancel([job.job_id for job in slurm.queue()])
 
 
 def test_a_limit_for_each_user_holds_the_jobs_of_that_user_only(bed: Bed) -> None:
     one, other, _ = bed.users
-    jobs = [bed.submit(one, 30, qos=TWO) for _ in range(3)]
-    of_other = bed.submit(other, 30, qos=TWO)
+    jobs = [bed.submit(one, 2000, qos=TWO) for _ in range(3)]
+    of_other = bed.submit(other, 2000, qos=TWO)
     assert "QOSMaxJobsPerUser" in bed.wait(jobs[2], JobState.PENDING, "QOSMaxJobsPerUser").reason
     for job in (*jobs[:2], of_other):
         bed.wait(job, JobState.RUNNING)
-    bed.slurm.change("user", name_of(other), "MaxJobs=1")
-    second = bed.submit(other, 30)
+    bed.limit(other)
+    second = bed.submit(other, 2000)
     bed.wait(second, JobState.PENDING, "AssocMaxJobsLimit")
 
     owners = {job["job_id"]: job["user"] for job in bed.slurm.queue_owners()}
@@ -102,9 +118,9 @@ def test_a_limit_for_each_user_holds_the_jobs_of_that_user_only(bed: Bed) -> Non
 def test_fair_share_orders_the_jobs_of_two_users(bed: Bed) -> None:
     """The one who has used the machine waits for the other, who submitted later."""
     one, other, third = bed.users
-    used = bed.submit(one, 15, bed.processors)
+    used = bed.submit(one, 600, bed.processors)
     bed.wait(used, JobState.RUNNING)
-    blocking = bed.submit(third, 40, bed.processors)
+    blocking = bed.submit(third, 600, bed.processors)
     bed.wait(blocking, JobState.RUNNING)
     first = bed.submit(one, 5, bed.processors)
     second = bed.submit(other, 5, bed.processors)
