@@ -1,5 +1,5 @@
 /*
- * A library that lets Slurm's programs know the users of a log, whom the host does not have. It is preloaded (LD_PRELOAD, ld.so(8)).
+ * A library that lets Slurm know the users of a log, whom the host does not have. It is preloaded (LD_PRELOAD, ld.so(8)).
  *
  * User 12 of a log is the user u12 with the id FIRST + 12. Jobs belong to these users in slurmctld and slurmdbd only: all processes
  * run as the instance's user, who is Slurm's SlurmUser. README.md says which function is replaced for what.
