@@ -177,6 +177,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	find files tests benchmarks -name '*.[ch]' -type f -exec $(BIN)/clang-format --dry-run --Werror {} +
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint
+	$(MAKE) -s -C files/job_users lint
 	$(MAKE) -s -C files/dmr lint
 	$(MAKE) -s -C files/filler_container lint
 	$(BIN)/ansible-lint --offline
@@ -209,6 +210,7 @@ clean: ## remove .venv, caches and what was compiled; results stay
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	$(MAKE) -s -C files/sigsleep clean
 	$(MAKE) -s -C files/virtual_clock clean
+	$(MAKE) -s -C files/job_users clean
 	$(MAKE) -s -C files/dmr clean
 	$(MAKE) -s -C files/filler_container clean
 

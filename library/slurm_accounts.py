@@ -7,9 +7,10 @@ DOCUMENTATION = r"""
 module: slurm_accounts
 short_description: Create the accounts and QOS of an emulated cluster
 description:
-  - Gives the instance's user, who submits all jobs, an association with the account C(default), which jobs without an account use,
-    and with each account of a workload, so that fair share applies to the users of a log.
-  - Calls C(sacctmgr) once for up to 500 names, and then waits until slurmctld knows them. Other accounts and QOS are not changed.
+  - Gives each user of a workload an account of its own, so that fair share and limits apply to the users of a log. The instance's
+    user gets the account C(default), which jobs without an account use, and the accounts of its own jobs.
+  - Calls C(sacctmgr) once for up to 250 accounts and once for all users, and then waits until slurmctld knows them. Other accounts
+    and QOS are not changed.
 options:
   directory:
     description: Directory of the instance. Its slurmctld and slurmdbd must be running.
@@ -28,10 +29,10 @@ options:
     type: str
     required: true
   plan:
-    description: A plan (plan.csv), in a folder that belongs to root. The accounts of its jobs are created.
+    description: A plan (plan.csv), in a folder that belongs to root. The accounts and users of its jobs are created.
     type: path
   users:
-    description: Numbers of further users of a log who get an account, in addition to those in O(plan). User 12 has account C(u12).
+    description: Numbers of further users of a log, in addition to those in O(plan). User 12 is C(u12), with account C(u12).
     type: list
     elements: int
     default: []

@@ -12,12 +12,12 @@ from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.base.processes import INSTANCE_VARIABLE, instance_user, users_of
-from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.network import has_network, open_entrance
 from slurm_mirage.instance.instance import commands_of
 from slurm_mirage.rm.api import Unavailable
 from slurm_mirage.rm.registry import DEFAULT, manager_of
+from slurm_mirage.rm.slurm import job_users
 
 
 def command(directory: Path, cluster: str) -> list[str]:
@@ -31,7 +31,7 @@ def command(directory: Path, cluster: str) -> list[str]:
         **configuration_of(directory),
         # Processes with this variable belong to the instance: teardown ends them.
         INSTANCE_VARIABLE: str(directory),
-        **instance_clock.environment(directory),
+        **job_users.environment(directory),
         "HOME": f"{directory}/home",
         "USER": user,
         "LOGNAME": user,

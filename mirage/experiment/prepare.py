@@ -38,7 +38,7 @@ from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs import plan as submissions
 from slurm_mirage.jobs.cluster_events import as_settings
 from slurm_mirage.jobs.request import Request
-from slurm_mirage.rm.slurm import accounting
+from slurm_mirage.rm.slurm import accounting, job_users
 
 # Virtual seconds that are added to the run time for a time limit, so that a job that uses its whole limit is not killed because
 # of its launch time. Equal at every speed, so that the scheduler plans with the same limits: longer launches on a fast clock are
@@ -298,7 +298,10 @@ class Prepared:
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """Rows of plan.csv for a run with the given name."""
         config = configuration.of(self.knobs.scheduler)
-        charged = config.has_accounting(self.knobs) or config.shares_by_account
+        has_accounts = config.has_accounting(self.knobs)
+        charged = has_accounts or config.shares_by_account
+        # The broker of malleable jobs asks for nodes as the instance's user, and such jobs start steps.
+        has_owners = has_accounts and not self.knobs.malleable.is_wanted
         asked = self.requests
         dues, run_times = self._with_fractions()
         jobs = self.workload.jobs.iter_rows(named=True)
@@ -322,6 +325,7 @@ class Prepared:
                 think=job["think_virtual"] or 0.0,
                 malleable=job.get("malleable", ""),
                 request=what,
+                owner=job_users.name_of(job["user"]) if has_owners else "",
             )
             for index, (job, due, run_time, partition, level, memory, limit, what) in enumerate(
                 zip(jobs, dues, run_times, asked.partitions, asked.qos, asked.memory, asked.limits, asked.asked, strict=True)

@@ -79,6 +79,7 @@ _PLAN: Schema = {
     "array": pl.Int64,
     "at_once": pl.Int64,
     "request": pl.String,
+    "owner": pl.String,
 }
 
 

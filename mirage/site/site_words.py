@@ -27,7 +27,7 @@ TAKEN = (
 )  # fmt: skip
 """Settings that are taken over, some of them without the values that OVERRIDDEN_VALUES names."""
 
-_ONE_USER = "all jobs belong to one user, in accounts of their own"
+_OTHER_USERS = "users and accounts are those of the log, not the site's"
 NO_QOS = "the site's QOS, associations and limits are in its database, which is not taken over"
 
 OVERRIDDEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -96,7 +96,7 @@ OVERRIDDEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 """Settings that the emulation sets itself or leaves out: group, reason, names. RETIRED settings are left out too."""
 
-_PER_USER = f"it counts the jobs of a user, and {_ONE_USER}"
+_PER_USER = "it counts the jobs of a user, and without accounting all jobs belong to one user"
 OVERRIDDEN_VALUES: Mapping[str, Mapping[str, str]] = {
     "schedulerparameters": {
         "bf_max_job_user": _PER_USER,
@@ -158,7 +158,7 @@ USUAL |= {("exclusiveuser", "no"), ("disablerootjobs", "no"), ("tmpdisk", "0"), 
 """Words with values that hold anyway; they are not reported."""
 
 PARTITION_OVERRIDDEN: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(("allowgroups", "allowaccounts", "denyaccounts", "exclusiveuser"), (SCHEDULING, _ONE_USER)),
+    **dict.fromkeys(("allowgroups", "allowaccounts", "denyaccounts", "exclusiveuser"), (SCHEDULING, _OTHER_USERS)),
     **dict.fromkeys(("allowqos", "denyqos", "qos"), (SCHEDULING, NO_QOS)),
     **dict.fromkeys(("allocnodes", "rootonly"), (SCHEDULING, "all jobs are submitted by the replay, from one host")),
     "reqresv": (SCHEDULING, "there are no reservations"),

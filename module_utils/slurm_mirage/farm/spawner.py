@@ -243,11 +243,14 @@ class Spawner:
             NAME_VARIABLE: daemon.name,
         }
         clock = self._clock if daemon.kind.uses_clock else {}
+        variables = {**daemon.environment, **clock}
+        if libraries := [part["LD_PRELOAD"] for part in (clock, daemon.environment) if "LD_PRELOAD" in part]:
+            variables["LD_PRELOAD"] = ":".join(libraries)
         return os.posix_spawn(
             command[0],
             command,
             # UTC: Slurm's job completion log has local times without a zone, ambiguous for an hour when summer time ends.
-            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **daemon.environment, **clock, **identification},
+            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **variables, **identification},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, output, flags, 0o644),

@@ -124,6 +124,8 @@ class PlanRow:
     """Most tasks of the array that may run at once; None: all."""
     request: str = ""
     """The words of what else the job asks for (`request.Request`); empty: nothing."""
+    owner: str = ""
+    """User of the resource manager whom the job belongs to; empty: the instance's."""
 
     @property
     def task(self) -> int:
@@ -213,6 +215,7 @@ def _row(cells: Mapping[str, str]) -> PlanRow:
         array=int(cells["array"]) if cells.get("array") else None,
         at_once=int(cells["at_once"]) if cells.get("at_once") else None,
         request=cells.get("request", ""),
+        owner=cells.get("owner", ""),
     )
 
 
@@ -229,7 +232,7 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
         raise ValueError(f"cancel_after {row.cancel_after}: seconds, 0 or more, or empty")
     if not row.name or any(letter.isspace() or letter == "|" for letter in row.name):
         raise ValueError(f"name {row.name!r}: one word")
-    for column in ("account", "qos"):
+    for column in ("account", "qos", "owner"):
         if any(letter.isspace() or letter in ",|" for letter in getattr(row, column)):
             raise ValueError(f"{column} {getattr(row, column)!r}: one word, or empty")
     if row.at_once is not None and (row.at_once < 1 or row.array is None):
@@ -271,7 +274,7 @@ def _check_others(row: PlanRow, above: Mapping[int, PlanRow]) -> None:
             raise ValueError(f"waits for job {number}, which is not above, or follows another itself")
 
 
-ALIKE = ("due", "processors", "nodes", "limit_minutes", "partition", "account", "qos", "memory", "request")
+ALIKE = ("due", "processors", "nodes", "limit_minutes", "partition", "account", "qos", "memory", "request", "owner")
 """What the tasks of an array have in common."""
 
 

@@ -375,6 +375,7 @@ class Submitter:
             partition=row.partition,
             directory=self.settings.instance,
             account=row.account,
+            owner=row.owner,
             qos=row.qos,
             memory=row.memory,
             dependency="" if never else self.dependency(row),

@@ -77,6 +77,8 @@ class Submission:
     """Virtual seconds after the submission before which the job may not start."""
     request: Request = NO_REQUEST
     """What else it asks for; its instant `begin` is in `delay`."""
+    owner: str = ""
+    """User whom the job belongs to; empty: the one who submits it."""
 
 
 @dataclass(frozen=True)

@@ -291,3 +291,25 @@ def test_nodes_that_do_not_answer_are_noticed_only_in_runs_with_such_events(tmp_
     assert noticed(EVENTS=str(tmp_path / "a.csv")) and noticed(FAILURES="mtbf=1d repair=1h")
     assert noticed(EVENTS=f"none {tmp_path / 'b.csv'} {tmp_path / 'a.csv'}"), "an arm of the comparison has them"
     assert not noticed(EVENTS=str(tmp_path / "b.csv")) and not noticed()
+
+
+@pytest.mark.parametrize(
+    ("given", "account", "owner"),
+    [
+        ({"ACCOUNTING": "yes"}, "u12", "u12"),
+        ({}, "", ""),
+        ({"MALLEABLE": "0.5"}, "u12", ""),
+    ],
+)
+def test_whom_jobs_belong_to(given: dict[str, object], account: str, owner: str) -> None:
+    """Malleable jobs are the instance's user's, as is its broker."""
+    line = "{} 0 0 60 1 -1 -1 1 60 -1 1 {} 1 -1 -1 -1 -1 -1\n"
+    jobs = parse_swf((line.format(1, 12) + line.format(2, -1)).encode(), "log")[0]
+    rows = prepared(Trace(jobs, {}, {}, "swf", ""), **given).plan("r")
+    assert [(row.account, row.owner) for row in rows] == [(account, owner), ("", "")]
+
+
+def test_a_user_beyond_those_that_slurm_can_know_is_refused() -> None:
+    jobs = parse_swf(b"1 0 0 60 1 -1 -1 1 60 -1 1 200000000 1 -1 -1 -1 -1 -1\n", "log")[0]
+    with pytest.raises(WrongUse, match=r"^trace: user 200000000 is above 199999999"):
+        prepared(Trace(jobs, {}, {}, "swf", ""), ACCOUNTING="yes").plan("r")

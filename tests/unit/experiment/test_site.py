@@ -38,7 +38,7 @@ def test_the_important_things_are_told_first(scheduler: SchedulerKnobs) -> None:
         "SLURM_CONF: 1 of 5 nodes are called otherwise here, with a number, or beside one of that name: login is login1",
         f"{prefix}decides about scheduling: TopologyPlugin=topology/tree: no topology: all nodes are equally near, "
         "topology.conf is not read",
-        f"{prefix}decides about scheduling: AllowGroups of partition p: all jobs belong to one user, in accounts of their own",
+        f"{prefix}decides about scheduling: AllowGroups of partition p: users and accounts are those of the log, not the site's",
         f"{prefix}decides about scheduling: PreemptParameters=reclaim_licenses: it is there from Slurm 23.02 on",
         f"{prefix}changes resources: State=FUTURE of 4 nodes: all nodes are there and idle when the cluster starts",
         f"{prefix}has no part in scheduling here: 1 more",

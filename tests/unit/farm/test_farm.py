@@ -745,8 +745,9 @@ def test_a_process_of_an_instance_of_the_same_name_in_a_container_does_not_belon
 
 def test_a_change_of_speed_restarts_the_daemons_on_the_clock_and_virtual_time_continues(bed: Bed) -> None:
     munged = bed.entry(1, name="munged", kind="munged")
+    controller = bed.entry(1, name="slurmctld", kind="slurmctld", environment={"LD_PRELOAD": "libm.so.6"})
     real = time.time_ns()
-    bed.specify_all(munged, bed.entry(3), speed=1000)
+    bed.specify_all(munged, controller, bed.entry(3), speed=1000)
     bed.start()
     until(lambda: bed.is_up(3))
     fast, before = Clock.read(clock_file(bed.directory)), bed.daemons()
@@ -755,9 +756,10 @@ def test_a_change_of_speed_restarts_the_daemons_on_the_clock_and_virtual_time_co
     environment = {name: processes.environment(pid) for name, pid in before.items()}
     assert environment["n1"]["SLURM_MIRAGE_CLOCK"] == str(clock_file(bed.directory))
     assert environment["n1"]["LD_PRELOAD"] == f"{bed.directory}/lib/virtual_clock.so"
+    assert environment["slurmctld"]["LD_PRELOAD"] == f"{bed.directory}/lib/virtual_clock.so:libm.so.6"
     assert not {"SLURM_MIRAGE_CLOCK", "LD_PRELOAD"} & environment["munged"].keys()
 
-    bed.specify_all(munged, bed.entry(3), speed=1)
+    bed.specify_all(munged, controller, bed.entry(3), speed=1)
     bed.farm.send_signal(signal.SIGHUP)
     until(lambda: bed.is_up(3))
     slow, after = Clock.read(clock_file(bed.directory)), bed.daemons()

@@ -107,6 +107,7 @@ rows = st.builds(
     qos=st.sampled_from(["", "urgent"]),
     memory=st.none() | st.integers(1, 10**6),
     think=st.floats(0, 1e9),
+    owner=st.sampled_from(["", "u12"]),
 )
 asking = st.sampled_from(["nodes=2 most_nodes=4", "nodes=2 tasks=8 gres=gpu:2", "begin=28800.5 nice=3"])
 asking_rows = st.builds(replace, rows, nodes=st.none(), request=asking)
@@ -222,3 +223,8 @@ def test_plans_with_bad_malleable_jobs(nodes: str, words: str, message: str) -> 
     with pytest.raises(WrongUse) as caught:
         parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,{words},,,\n")
     assert str(caught.value) == message
+
+
+def test_a_user_is_one_word() -> None:
+    with pytest.raises(WrongUse, match=r"^plan.csv:2: owner 'u 3': one word, or empty"):
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,,12,2,,,a.7,,,,,,0,,,,u 3\n")

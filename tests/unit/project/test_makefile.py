@@ -167,7 +167,7 @@ def test_a_user_who_may_not_install_is_told_what_is_missing() -> None:
 
 def test_clean_leaves_results(clone: Path) -> None:
     (clone / "results/x").mkdir(parents=True)
-    for part in ("sigsleep", "virtual_clock", "dmr", "filler_container"):
+    for part in ("sigsleep", "virtual_clock", "job_users", "dmr", "filler_container"):
         (clone / "files" / part).mkdir(parents=True)
         (clone / "files" / part / "Makefile").write_text("clean:\n\ttouch cleaned\n")
     assert make(clone, "clean").returncode == 0

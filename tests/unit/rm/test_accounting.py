@@ -6,6 +6,7 @@ import pwd
 import stat
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from modules import Caller
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection.archive import of_manager
+from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.rm.slurm import accounting
 from slurm_mirage.rm.slurm.accounting import Present, Wanted, parse_associations, qos_of, shares_of
 from slurm_mirage.rm.slurm.database import Database, check_release
@@ -32,9 +34,10 @@ u7|somebody|1|normal
 
 
 def test_what_sacctmgr_shows() -> None:
-    present = parse_associations(ASSOCIATIONS, "slurm-a", {"normal": {}})
+    present = parse_associations(ASSOCIATIONS, {"normal": {}})
     shares = {"default": 1, "u12": 5, "u7": 1}
-    assert present == Present(shares, frozenset({"default"}), frozenset({"normal", "urgent"}), {"normal": {}})
+    associated = frozenset({("root", "root"), ("slurm-a", "default"), ("somebody", "u7")})
+    assert present == Present(shares, associated, frozenset({"normal", "urgent"}), {"normal": {}})
 
 
 def test_a_new_cluster_gets_all_of_it() -> None:
@@ -51,7 +54,7 @@ def test_a_new_cluster_gets_all_of_it() -> None:
 
 
 def test_what_is_there_is_not_made_again_and_what_differs_is_changed() -> None:
-    present = parse_associations(ASSOCIATIONS, "slurm-a", {"urgent": {"Priority": "100", "MaxWall": "60"}})
+    present = parse_associations(ASSOCIATIONS, {"urgent": {"Priority": "100", "MaxWall": "60"}})
     urgent = {"urgent": {"Priority": "100", "MaxWall": "60"}}
     assert list(Wanted("a", "slurm-a", [], {}, urgent).commands(present)) == []
     other = Wanted("a", "slurm-a", ["u12", "u7"], {"u12": 5, "u7": 2}, {"urgent": {"Priority": "50"}})
@@ -60,6 +63,65 @@ def test_what_is_there_is_not_made_again_and_what_differs_is_changed() -> None:
         "modify account where name=u7 cluster=a set fairshare=2",
         "add user name=slurm-a cluster=a fairshare=1 account=u12,u7",
     ]
+
+
+def test_users_are_added_by_one_file_in_accounts_of_their_own() -> None:
+    wanted = Wanted("a", "slurm-a", [], {"u12": 5}, users=[("somebody", "u7"), ("u12", "u12"), ("u3", "u3")])
+    assert [list(words) for words in wanted.commands(parse_associations(ASSOCIATIONS, {}))] == [
+        ["add", "account", "name=u3", "cluster=a", "parent=root", "fairshare=1"],
+        [
+            "load",
+            "Cluster - 'a'\n"
+            "Parent - 'u12'\nUser - 'u12':DefaultAccount='u12':Fairshare=1\n"
+            "Parent - 'u3'\nUser - 'u3':DefaultAccount='u3':Fairshare=1\n",
+        ],
+    ]
+
+
+def test_whom_a_plan_asks_for(tmp_path: Path) -> None:
+    row = PlanRow(0, 7, 0.0, 1, None, 1.0, 1, None, "", "r.7", account="u12", owner="u12")
+    other = replace(row, index=1, id=8, name="r.8", account="u9", owner="")
+    write_plan(tmp_path / "plan.csv", [row, other])
+    given = {"plan": str(tmp_path / "plan.csv"), "users": [5], "shares": {}, "qos": [], "cluster": "a", "user": "slurm-a"}
+    wanted = accounting.wanted_of(given)
+    assert (list(wanted.accounts), list(wanted.users)) == (["u9"], [("u12", "u12"), ("u5", "u5")])
+    own = {("slurm-a", "default"), ("slurm-a", "u9")}
+    assert wanted.associations() == own | {("u12", "u12"), ("u5", "u5")}
+
+
+ANSWERS = r"""#!/bin/sh
+case "$*" in
+*"show qos"*) echo normal ;;
+*"show associations"*) printf 'root||1|normal\ndefault||1|normal\ndefault|slurm-a|1|normal\nu5||1|normal\n' ;;
+*load*) for file in "$@"; do :; done; cp "$file" "${0%/*}/loaded" ;;
+*) echo "no: $*" >&2; exit 1 ;;
+esac
+"""
+KNOWN = """#!/bin/sh
+echo 'ClusterName=a Account=default UserName=slurm-a(998) Partition= ID=3'
+test -e "${0%/*}/loaded" && echo 'ClusterName=a Account=u5 UserName=u5(1900000005) Partition= ID=4'
+exit 0
+"""
+
+
+def test_users_are_added_by_a_file_that_is_gone_afterwards(call: Caller, tmp_path: Path) -> None:
+    for name, script in (("sacctmgr", ANSWERS), ("scontrol", KNOWN)):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "etc").mkdir()
+    told = call("slurm_accounts", directory=str(tmp_path), bin=str(tmp_path), cluster="a", user="slurm-a", users=[5], wait=0)
+    assert told["changed"] is True
+    assert (tmp_path / "loaded").read_text() == "Cluster - 'a'\nParent - 'u5'\nUser - 'u5':DefaultAccount='u5':Fairshare=1\n"
+    assert [path.name for path in (tmp_path / "etc").iterdir()] == ["qos.json"]
+
+
+def test_a_user_whom_slurmctld_does_not_learn_of_is_reported(call: Caller, tmp_path: Path) -> None:
+    for name, script in (("sacctmgr", ANSWERS), ("scontrol", KNOWN.replace("1900000005", "4294967294").replace("u5(", "u6("))):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "etc").mkdir()
+    told = call("slurm_accounts", directory=str(tmp_path), bin=str(tmp_path), cluster="a", user="slurm-a", users=[5], wait=0)
+    assert told["msg"].startswith("slurmctld does not know user u5 in account u5; see ")
 
 
 @given(st.sets(st.integers(0, 5000), max_size=1800))

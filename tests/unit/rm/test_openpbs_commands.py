@@ -260,6 +260,8 @@ def test_a_start_that_is_put_off() -> None:
 
 
 def test_what_openpbs_has_no_word_for() -> None:
+    with pytest.raises(Refused, match="none to u12"):
+        words_of(owner="u12")
     with pytest.raises(Refused, match="no QOS"):
         words_of(qos="high")
     for dependency in ("after:15+2", "singleton", "afterany:12?afterok:3", "afterany", "aftercorr:3"):

@@ -311,6 +311,8 @@ def test_submission_of_processors_and_of_whole_nodes() -> None:
     assert {"--nodes=2", "--exclusive", "--partition=large"} < set(whole) and "--ntasks=20" not in whole
     charged = slurm_commands.submit_arguments(Submission("run.9", "x", 1, None, 3, "", "/srv", "u12", "urgent"))
     assert {"--account=u12", "--qos=urgent"} < set(charged)
+    owned = slurm_commands.submit_arguments(Submission("run.9", "x", 1, None, 3, "", "/srv", "u12", owner="u12"))
+    assert {"--uid=u12", "--account=u12"} < set(owned) and not any(word.startswith("--uid") for word in charged)
     waiting = slurm_commands.submit_arguments(Submission("run.9", "x", 1, None, 3, "", "/srv", "", "", 500, "afterany:7", 60))
     assert {"--mem-per-cpu=500M", "--dependency=afterany:7", "--begin=now+60"} < set(waiting)
 

@@ -362,7 +362,7 @@ def test_what_is_left_out_is_told_in_groups(tmp_path: Path) -> None:
     told = site_conf.summary(read(tmp_path, GROUPS_TEXT).left_out)
     expected = [
         "decides about scheduling: TopologyPlugin=topology/tree: no topology",
-        "decides about scheduling: AllowGroups of 2 partitions: all jobs belong to one user",
+        "decides about scheduling: AllowGroups of 2 partitions: users and accounts are those of the log",
         "decides about scheduling: QOS of partition p: the site's QOS",
         "decides about scheduling: State=DOWN of partition p: all partitions are up",
         "changes resources: CoreSpecCount of 5 nodes: nothing is set aside",

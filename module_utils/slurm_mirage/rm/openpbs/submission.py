@@ -17,6 +17,8 @@ def submit_arguments(job: Submission, start: float | None = None) -> list[str]:
 
     With /dev/null nothing is copied back after the job. OpenPBS starts a job in its user's home directory.
     """
+    if job.owner:
+        raise Refused(f"qsub: all jobs belong to the instance's user, none to {job.owner}")
     if job.qos:
         raise Refused(f"qsub: OpenPBS has no QOS ({job.qos})")
     if job.request != NO_REQUEST:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ...base import processes
-from ...base.files import read_json, write_json
-from ...clock import instance_clock
+from ...base.files import read_json, write_atomically, write_json
 from ..api import ResourceManagerError, Unavailable
-from .accounting import ASSOCIATION_FORMAT, DEFAULT_ACCOUNT, Present, Wanted, parse_associations, record_command
+from . import job_users
+from .accounting import ASSOCIATION_FORMAT, LOAD, Present, Wanted, parse_associations, record_command
 
 
 class AccountCommands:
@@ -28,7 +30,7 @@ class AccountCommands:
             **os.environ,
             "SLURM_CONF": f"{directory}/etc/slurm.conf",
             "TZ": "UTC",
-            **instance_clock.environment(directory),
+            **job_users.environment(directory),
         }
 
     def missing(self, wanted: Wanted) -> list[list[str]]:
@@ -63,7 +65,7 @@ class AccountCommands:
         if code != 0 or not lines:
             return errors.strip().rpartition("\n")[2] or f"cluster {wanted.cluster} is not registered yet"
         known = read_json(self._memo) or {}
-        return parse_associations(lines, wanted.user, {name: known.get(name, {}) for name in names.split()})
+        return parse_associations(lines, {name: known.get(name, {}) for name in names.split()})
 
     def _present(self, wanted: Wanted) -> Present:
         """What the database has, once slurmdbd answers and slurmctld has registered the cluster there."""
@@ -76,23 +78,40 @@ class AccountCommands:
 
     def _change(self, commands: list[list[str]]) -> None:
         for words in commands:
-            code, output, errors = self._ask("sacctmgr", "--immediate", "--quiet", *words)
+            with self._with_file(words) as given:
+                code, output, errors = self._ask("sacctmgr", "--immediate", "--quiet", *given)
             if code != 0:
                 raise ResourceManagerError(f"sacctmgr {' '.join(words)[:200]}: {' '.join(f'{output} {errors}'.split())}")
 
+    @contextmanager
+    def _with_file(self, words: list[str]) -> Iterator[list[str]]:
+        """The words with the name of a file, which is removed afterwards, instead of its content."""
+        if words[0] != LOAD:
+            yield words
+            return
+        path = self._directory / "etc/associations"
+        write_atomically(path, words[1])
+        try:
+            yield [LOAD, str(path)]
+        finally:
+            path.unlink()
+
     def _wait_for_slurmctld(self, wanted: Wanted) -> None:
-        """Wait until slurmctld knows all of the user's accounts: it would refuse jobs of other accounts."""
+        """Wait until slurmctld knows all users with their accounts: it would refuse jobs of others."""
         deadline = time.monotonic() + self._patience
-        accounts = {DEFAULT_ACCOUNT, *filter(None, wanted.accounts)}
-        while missing := accounts - self._known_to_slurmctld(wanted.user):
+        while missing := wanted.associations() - self._known_to_slurmctld():
             if time.monotonic() > deadline:
-                raise Unavailable(f"slurmctld does not know account {min(missing)}; see {self._directory}/log/slurmctld.log")
+                user, account = min(missing)
+                raise Unavailable(
+                    f"slurmctld does not know user {user} in account {account}; see {self._directory}/log/slurmctld.log"
+                )
             time.sleep(0.5)
 
-    def _known_to_slurmctld(self, user: str) -> set[str]:
-        lines = self._ask("scontrol", "show", "assoc_mgr", f"users={user}", "flags=assoc")[1].splitlines()
+    def _known_to_slurmctld(self) -> set[tuple[str, str]]:
+        """Users with their accounts; not those whose name slurmctld cannot look up, which it shows with no or another id."""
+        lines = self._ask("scontrol", "show", "assoc_mgr", "flags=assoc")[1].splitlines()
         fields = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines if "UserName=" in line]
-        return {field["Account"] for field in fields if field["UserName"].partition("(")[0] == user}
+        return {(field["UserName"].partition("(")[0], field["Account"]) for field in fields}
 
     def _ask(self, program: str, *words: str) -> tuple[int, str, str]:
         return self._run([f"{self._programs}/{program}", *words])

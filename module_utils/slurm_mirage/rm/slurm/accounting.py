@@ -1,7 +1,7 @@
 """What an instance with accounting has in its database: accounts, associations and QOS, as sacctmgr(1) shows and makes them.
 
-Fair share is by account: a workload's user 12 is the account u12 under root, and the instance's user, who submits all jobs, has an
-association with each. So no Unix user is needed for a user of a log.
+A workload's user 12 is the user u12 (job_users.py) in an account of its own, u12 under root, which has the user's share. The
+instance's user has associations with the default account, and with the accounts of jobs that belong to nobody else.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from ...base.errors import WrongUse
 from ...jobs import arrays
 from ...jobs.plan import read_plan
+from . import job_users
 from .conf import value_of
 
 DEFAULT_ACCOUNT = "default"
@@ -24,6 +25,8 @@ FIRST_QOS = "normal"
 """The QOS that Slurm makes itself, which jobs that name none have."""
 CHUNK = 250
 """Names in one call of sacctmgr: a call takes half a second, but one of all users of a log would take longer than slurmdbd may."""
+LOAD = "load"
+"""The word after which sacctmgr reads a file with users and accounts."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")  # Slurm keeps names in lower case
 
 
@@ -63,11 +66,11 @@ def shares_of(shares: Any, where: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Present:
-    """What the database has of a cluster: shares by account, the accounts that the user is associated with, the QOS of the
-    cluster's root, and all QOS with the words that they were given."""
+    """What the database has of a cluster: shares by account, users with accounts of theirs, the QOS of the cluster's root, and all
+    QOS with the words that they were given."""
 
     shares: Mapping[str, int] = field(default_factory=dict)
-    associated: frozenset[str] = frozenset()
+    associated: frozenset[tuple[str, str]] = frozenset()
     allowed: frozenset[str] = frozenset()
     qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -75,36 +78,47 @@ class Present:
 ASSOCIATION_FORMAT = "account,user,share,qos"
 
 
-def parse_associations(text: str, user: str, qos: Mapping[str, Mapping[str, str]]) -> Present:
+def parse_associations(text: str, qos: Mapping[str, Mapping[str, str]]) -> Present:
     """Answer of `sacctmgr --noheader --parsable2 show associations` in ASSOCIATION_FORMAT; `qos` is what is known of these."""
     shares: dict[str, int] = {}
     associated = set()
     allowed: frozenset[str] = frozenset()
     for line in text.splitlines():
         account, whose, share, names = line.split("|")
-        if whose == user:
-            associated.add(account)
-        elif not whose and account == "root":
+        if whose:
+            associated.add((whose, account))
+        elif account == "root":
             allowed = frozenset(names.split(",")) - {""}
-        elif not whose:
+        else:
             shares[account] = int(share) if share.isdecimal() else 0
     return Present(shares, frozenset(associated), allowed, qos)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the database is to have for `cluster`: accounts that `user` may submit with, their shares (1 by default), and QOS."""
+    """What the database is to have for `cluster`: accounts that `user` may submit with, shares of accounts (1 by default), QOS, and
+    other users, each with the account that is its default one."""
 
     cluster: str
     user: str
     accounts: Sequence[str]
     shares: Mapping[str, int] = field(default_factory=dict)
     qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    users: Sequence[tuple[str, str]] = ()
+
+    def associations(self) -> set[tuple[str, str]]:
+        """All users with accounts of theirs."""
+        own = dict.fromkeys([DEFAULT_ACCOUNT, *filter(None, self.accounts)])
+        return {*((self.user, account) for account in own), *self.users}
 
     def commands(self, present: Present) -> Iterator[list[str]]:
-        """The words after `sacctmgr --immediate` for all that is missing, in order. What is there beyond it stays."""
+        """The words after `sacctmgr --immediate` for all that is missing, in order. What is there beyond it stays.
+
+        After LOAD comes the content of a file that sacctmgr is to read.
+        """
         yield from self._qos(present)
-        accounts = list(dict.fromkeys([DEFAULT_ACCOUNT, *filter(None, self.accounts)]))
+        own = list(dict.fromkeys([DEFAULT_ACCOUNT, *filter(None, self.accounts)]))
+        accounts = list(dict.fromkeys([*own, *(account for _, account in self.users)]))
         of_cluster = f"cluster={self.cluster}"
         for share, names in self._by_share(name for name in accounts if name not in present.shares):
             yield ["add", "account", f"name={names}", of_cluster, "parent=root", f"fairshare={share}"]
@@ -112,12 +126,19 @@ class Wanted:
         for share, names in self._by_share(changed):
             yield ["modify", "account", "where", f"name={names}", of_cluster, "set", f"fairshare={share}"]
         user = ["add", "user", f"name={self.user}", of_cluster, "fairshare=1"]
-        if DEFAULT_ACCOUNT not in present.associated:
+        if (self.user, DEFAULT_ACCOUNT) not in present.associated:
             yield [*user, f"account={DEFAULT_ACCOUNT}", f"defaultaccount={DEFAULT_ACCOUNT}"]
         # Slurm 22.05 renumbers all that follows an account for each user that the account gets (as_mysql_assoc.c), and puts new
         # accounts before the old ones: beginning with the last ones halves the time.
-        for names in reversed(list(_chunks([name for name in accounts[1:] if name not in present.associated]))):
+        for names in reversed(list(_chunks([name for name in own[1:] if (self.user, name) not in present.associated]))):
             yield [*user, f"account={names}"]
+        if others := [pair for pair in self.users if pair not in present.associated]:
+            yield [LOAD, self._file(others)]
+
+    def _file(self, users: Sequence[tuple[str, str]]) -> str:
+        """The file by which `sacctmgr load` adds users, thousands at once. What it does not name stays."""
+        lines = (f"Parent - '{account}'\nUser - '{name}':DefaultAccount='{account}':Fairshare=1\n" for name, account in users)
+        return f"Cluster - '{self.cluster}'\n{''.join(lines)}"
 
     def _share(self, account: str) -> int:
         return self.shares.get(account, 1)
@@ -154,8 +175,8 @@ def _chunks(names: Sequence[str]) -> Iterator[str]:
 
 
 RECORD = (
-    "JobID", "JobIDRaw", "JobName", "Account", "Partition", "QOS", "Priority", "Submit", "Eligible", "Start", "End", "Elapsed",
-    "Suspended", "State", "ExitCode", "Timelimit", "ReqCPUS", "AllocCPUS", "ReqNodes", "NNodes", "NodeList",
+    "JobID", "JobIDRaw", "JobName", "User", "Account", "Partition", "QOS", "Priority", "Submit", "Eligible", "Start", "End",
+    "Elapsed", "Suspended", "State", "ExitCode", "Timelimit", "ReqCPUS", "AllocCPUS", "ReqNodes", "NNodes", "NodeList",
 )  # fmt: skip
 """Columns of a run's sacct.txt."""
 
@@ -178,8 +199,10 @@ def lines_of_run(text: str, run: str) -> list[str]:
 def wanted_of(parameters: Mapping[str, Any]) -> Wanted:
     """The accounts, shares and QOS that the parameters of the module slurm_accounts ask for. Raises WrongUse."""
     plan = Path(parameters["plan"]) if parameters["plan"] else None
-    accounts = sorted({row.account for row in read_plan(plan)} if plan else ())
-    accounts += map(account_of, parameters["users"])
+    rows = read_plan(plan) if plan else []
+    accounts = sorted({row.account for row in rows if not row.owner})
+    users = {(row.owner, row.account or DEFAULT_ACCOUNT) for row in rows if row.owner}
+    users |= {(job_users.name_of(user), account_of(user)) for user in parameters["users"]}
     source = "CONFIG"  # named in messages
     shares, qos = shares_of(parameters["shares"], source), qos_of(parameters["qos"], source)
-    return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos)
+    return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos, sorted(users))

@@ -21,7 +21,7 @@ from ...base import processes
 from ...base.errors import WrongUse
 from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
-from ...clock import instance_clock, real_limit
+from ...clock import real_limit
 from ...jobs import arrays, cluster_events
 from ...jobs.request import Request
 from ..api import (
@@ -42,7 +42,7 @@ from ..api import (
     Unavailable,
     Unclear,
 )
-from . import daemon_log, other_configurations, second_controller
+from . import daemon_log, job_users, other_configurations, second_controller
 from .array_words import id_of, name_of
 from .node_states import READY, all_ready, count_states, ready
 from .prepared import Prepared, Process, end, script_of
@@ -186,6 +186,7 @@ def submit_options(job: Submission) -> list[str]:
     by_cpu = job.memory and not (asked.memory_per_node or asked.memory_per_gpu)
     choices = {
         "partition": job.partition,
+        "uid": job.owner,
         "account": job.account,
         "qos": job.qos,
         "mem-per-cpu": f"{job.memory}M" if by_cpu else "",
@@ -307,7 +308,7 @@ class Slurm(ResourceManager):
         query_timeout: float = QUERY_TIMEOUT,
         become: Sequence[str] = (),
     ) -> None:
-        on_the_clock = instance_clock.environment(Path(instance))
+        preloaded = job_users.environment(Path(instance))
         self._programs = Path(programs)
         self._instance = Path(instance)
         self._user = processes.as_user(self._instance)
@@ -319,7 +320,7 @@ class Slurm(ResourceManager):
             "PATH": f"{programs}:/usr/bin:/bin",
             "SLURM_CONF": slurm_conf,
             INSTANCE_VARIABLE: instance,
-            **on_the_clock,
+            **preloaded,
         }
         self._environment = {**self._submit_environment, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
         self._prepared = Prepared(self._prepare)

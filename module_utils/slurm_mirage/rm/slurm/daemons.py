@@ -11,7 +11,7 @@ from typing import Any
 from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
 from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, DaemonKind, Role
-from . import second_controller
+from . import job_users, second_controller
 from .other_configurations import CONTROLLER_FILES, read_by_controller
 
 MANAGER = "Slurm"
@@ -103,7 +103,18 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
             daemons.append(_second_slurmctld(directory, layout))
         if layout.malleable:
             daemons.append(_broker(directory, layout))
-    return daemons + [_slurmd(directory, layout, nodes) for nodes in layout.nodes]
+    daemons += [_slurmd(directory, layout, nodes) for nodes in layout.nodes]
+    of_slurm = {SLURMDBD.name, SLURMCTLD.name, SECOND_SLURMCTLD.name, SLURMD.name}
+    return [_with_users(directory, daemon) if daemon["kind"] in of_slurm else daemon for daemon in daemons]
+
+
+def _with_users(directory: Path, daemon: Specification) -> Specification:
+    """The daemon with the library by which it knows the users of a log, if the instance has one."""
+    preload = job_users.preload(directory)
+    if not preload:
+        return daemon
+    digest = f"{daemon['digest']}-{file_digest(job_users.library(directory))}"
+    return daemon | {"environment": {**daemon.get("environment", {}), **preload}, "digest": digest}
 
 
 def munge_socket(directory: Path) -> Path:
