@@ -141,7 +141,7 @@ def test_plan_files(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="there is no plan there"):
         read_plan(path)
     write_plan(path, [ROW])
-    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high,,,,0.0,,,,"]
+    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high,,,,0.0,,,,,"]
     assert read_plan(path) == [ROW]
 
 
@@ -207,7 +207,7 @@ def test_plans_with_jobs_that_cannot_wait_so(second: str, message: str) -> None:
 )
 def test_plans_with_bad_requests(nodes: str, request_: str, message: str) -> None:
     with pytest.raises(WrongUse) as caught:
-        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,,,,{request_}\n")
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,,,,{request_},\n")
     assert str(caught.value).startswith(message)
 
 
@@ -221,10 +221,10 @@ def test_plans_with_bad_requests(nodes: str, request_: str, message: str) -> Non
 )
 def test_plans_with_bad_malleable_jobs(nodes: str, words: str, message: str) -> None:
     with pytest.raises(WrongUse) as caught:
-        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,{words},,,\n")
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,{words},,,,\n")
     assert str(caught.value) == message
 
 
 def test_a_user_is_one_word() -> None:
     with pytest.raises(WrongUse, match=r"^plan.csv:2: owner 'u 3': one word, or empty"):
-        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,,12,2,,,a.7,,,,,,0,,,,u 3\n")
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,,12,2,,,a.7,,,,,,0,,,,,u 3\n")

@@ -249,7 +249,14 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
 
 def test_slurmctld_reads_the_file_that_a_run_chooses_where_there_are_other_configurations(params: dict[str, Any]) -> None:
     directory = Path(params["directory"])
-    more = {"controller": True, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
+    more = {
+        "controller": True,
+        "hostname": "localhost",
+        "controller_hostname": None,
+        "controller_digest": "",
+        "second_hostname": "",
+        "database_port": 0,
+    }
     more |= {"event_clock": False, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": False, "python": sys.executable}
     layout = layout_of({**params, **more})
     before = specifications(directory, layout)[1]
