@@ -192,8 +192,10 @@ def test_a_workload_that_asks_for_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_real_sample_of_sacct() -> None:
-    found = not_played.counts(run_of(real_log("ubhpc-sacct_dump2110.log")).jobs)
-    assert {"constraint", "node_count", "memory"} <= set(found)
+    prepared = run_of(real_log("ubhpc-sacct_dump2110.log"))
+    found = not_played.counts(prepared.jobs)
+    assert {"constraint", "memory"} <= set(found)
+    assert "node_count" not in found and any("nodes=" in row.request for row in prepared.plan("run")), "numbers of nodes are played"
 
 
 def test_three_jobs_that_ask_for_everything(tmp_path: Path) -> None:
