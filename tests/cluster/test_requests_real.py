@@ -176,7 +176,7 @@ def test_the_options_are_those_of_sbatch() -> None:
     assert re.search(r"--nodes=2 --ntasks=4 .*--gres=gpu:2 .*--hold", shlex.join(words))
 
 
-def test_a_replay_of_jobs_with_requests(make: Any) -> None:
+def test_a_replay_of_jobs_with_requests(cluster: Cluster, make: Any) -> None:
     """One of them asks for a feature that no node has, and is submitted without it; one is held for some time."""
     asked = {100: "gres=gpu:a100:1", 101: "constraint=nowhere gpus=1", 102: "hold=6 nodes=1", 103: "constraint=rome"}
     run = make(6, 0.1, 3.0, rows={number: {"request": words} for number, words in asked.items()})
