@@ -12,7 +12,7 @@ from mirage.experiment.endings import Ending, Failed
 from mirage.knobs.knobs import Knobs
 from mirage.site.archive import open_archive
 from mirage.terminal.screen import Screen
-from mirage.text.input_file import kind
+from mirage.text.input_file import writable
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.registry import DEFAULT, manager_of
 
@@ -42,12 +42,9 @@ def capture(knobs: Knobs, screen: Screen) -> Ending:
     """Write ARCHIVE, which appears only when it is complete."""
     cluster = knobs.cluster
     path = Path(knobs.output.archive or f"results/capture-{cluster.name}.tar")
-    if kind_of_file := kind(path):
-        raise WrongUse(f"{path}: is {kind_of_file}; it must be a regular file, or a new one", parameter="archive")
     if not knobs.output.archive:
         path.parent.mkdir(exist_ok=True)
-    if not path.absolute().parent.is_dir():
-        raise WrongUse(f"{path} cannot be written; it may be a file in an existing folder", parameter="archive")
+    writable(path, "archive")
     preflight.privileges(cluster)
     directory = preflight.instance_directory(cluster)
     if not directory.exists():

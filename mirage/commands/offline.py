@@ -7,7 +7,7 @@ from pathlib import Path
 from mirage.experiment.prepare import LOAD_OF_A_LOG, generated, in_whole_nodes
 from mirage.knobs.knobs import Knobs
 from mirage.terminal.screen import Screen
-from mirage.text.input_file import kind
+from mirage.text.input_file import writable
 from mirage.traces.trace import Trace, read_trace
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
@@ -20,14 +20,9 @@ MANY_BYTES, MANY_JOBS = 50_000_000, 500_000
 
 def output(out: str) -> Path:
     """The path OUT. Raises WrongUse unless it is a file in an existing folder."""
-    path = Path(out)
     if not out:
         raise WrongUse("the file to write is missing; it may be any path, as in OUT=w.swf", parameter="out")
-    if kind_of_file := kind(path):  # it would be replaced
-        raise WrongUse(f"{path}: is {kind_of_file}; it must be a regular file, or a new one", parameter="out")
-    if not path.absolute().parent.is_dir():
-        raise WrongUse(f"{path} cannot be written; it may be a file in an existing folder", parameter="out")
-    return path
+    return writable(Path(out), "out")
 
 
 def say_notes(notes: dict[str, int], unread: Unread, screen: Screen) -> None:

@@ -134,16 +134,20 @@ class ClusterEvents:
         """The events with these actions that were carried out."""
         return [event for event in self.events if event.action in names and event.outcome == DONE]
 
+    def times(self, *names: str) -> list[tuple[RunEvent, float, float]]:
+        """The same, each with the instants at which the replay began to carry it out, and had done so."""
+        events = ((event, event.began, event.played) for event in self.done(*names))
+        return [(event, began, played) for event, began, played in events if began is not None and played is not None]
+
     def first_controller_away(self) -> list[tuple[int, float, float]]:
         """When the first controller did not run because of an event: number of the event, begin, end (infinite if none returned
         it)."""
         spans = []
-        back = [event.played for event in self.done(actions.TAKE_BACK) if event.played is not None]
-        for event in self.done(actions.KILL_CONTROLLER, actions.FAILOVER):
-            assert event.began is not None and event.played is not None
+        back = [played for _, _, played in self.times(actions.TAKE_BACK)]
+        for event, began, played in self.times(actions.KILL_CONTROLLER, actions.FAILOVER):
             is_short = event.action == actions.KILL_CONTROLLER
-            end = event.played if is_short else next((played for played in back if played >= event.played), math.inf)
-            spans.append((event.number, event.began, end))
+            end = played if is_short else next((returned for returned in back if returned >= played), math.inf)
+            spans.append((event.number, began, end))
         return spans
 
     def out_of_service(
@@ -176,18 +180,16 @@ class ClusterEvents:
         """
         allowed = NOTICED_WITHIN * second
         ended_by = actions.CANCEL if state == "CANCELLED" else actions.REQUEUE
-        for event in reversed(self.done(ended_by)):
-            assert event.began is not None and event.played is not None
-            if event.target == str(job) and event.began - second <= end <= event.played + allowed:
+        for event, began, played in reversed(self.times(ended_by)):
+            if event.target == str(job) and began - second <= end <= played + allowed:
                 return event.number, CANCELLED if ended_by == actions.CANCEL else REQUEUED
         if state in ("CANCELLED", "PREEMPTED"):
             return None, OTHER
         for absence in reversed(self.absences):
             if absence.action in DISTURBING and absence.nodes & hosts and absence.begin - second <= end <= absence.end + allowed:
                 return absence.number, NODE_FAILURE
-        for event in reversed(self.done(actions.KILL_CONTROLLER, actions.FAILOVER, actions.TAKE_BACK)):
-            assert event.began is not None and event.played is not None
-            if state == "NODE_FAIL" and event.began - second <= end <= event.played + halted + allowed:
+        for event, began, played in reversed(self.times(actions.KILL_CONTROLLER, actions.FAILOVER, actions.TAKE_BACK)):
+            if state == "NODE_FAIL" and began - second <= end <= played + halted + allowed:
                 return event.number, CONTROLLER_CHANGED
         return None, UNPLANNED_FAILURE if state == "NODE_FAIL" else OTHER
 
@@ -381,17 +383,17 @@ def told_late(events: ClusterEvents, joined: pl.DataFrame, time: TimeMap, halted
 
     joined: the records of each job; halted: trace seconds for which no controller answered because of events
     """
-    rows = []
+    is_killed = (col("s_state") == "TIMEOUT") & col("completed")
     ended = joined.select(
-        "id", "s_allocated", start=time.trace(col("s_start")), end=time.trace(col("s_end")),
-        is_killed=(col("s_state") == "TIMEOUT") & col("completed"),
-    ).drop_nulls(["id", "start", "end"])  # fmt: skip
+        job="id", number=pl.lit(None), cause=pl.when(is_killed).then(pl.lit(END_UNKNOWN)), start=time.trace(col("s_start")),
+        end=time.trace(col("s_end")), processors=col("s_allocated").fill_null(0), is_lost=pl.lit(False),
+    ).select(col(name).cast(kind) for name, kind in CAUSED_SCHEMA.items()).drop_nulls(["job", "start", "end"])  # fmt: skip
     allowed = halted + NOTICED_WITHIN * time.second
-    for number, begin, end in events.first_controller_away():
-        within = ended.filter(col("end").is_between(begin - time.second, end + allowed))
-        for job, processors, start, ended_at, is_killed in within.iter_rows():
-            rows.append((job, number, END_UNKNOWN if is_killed else None, start, ended_at, processors or 0, False))
-    return pl.DataFrame(rows, schema=CAUSED_SCHEMA, orient="row").unique("job", keep="first", maintain_order=True)
+    late = [
+        ended.filter(col("end").is_between(begin - time.second, end + allowed)).with_columns(number=pl.lit(number, pl.Int64))
+        for number, begin, end in events.first_controller_away()
+    ]
+    return pl.concat([ended.clear(), *late]).unique("job", keep="first", maintain_order=True)
 
 
 def disturbed_ends(events: ClusterEvents, lines: pl.DataFrame, time: TimeMap) -> list[int]:

@@ -1,4 +1,4 @@
-"""Opens files that a user names. Only regular files are opened: reading a FIFO, a device or a socket may never end."""
+"""Files that a user names, to read or to write. Only regular files are opened: a FIFO, a device or a socket may never end."""
 
 from __future__ import annotations
 
@@ -28,6 +28,15 @@ def kind(path: Path | str) -> str:
         return ""
     except ValueError:
         return "no path"  # it has a null byte
+
+
+def writable(path: Path, parameter: str) -> Path:
+    """The path. Raises WrongUse unless it is a file, which may be a new one, in an existing folder."""
+    if kind_of_file := kind(path):  # it would be replaced
+        raise WrongUse(f"{path}: is {kind_of_file}; it must be a regular file, or a new one", parameter=parameter)
+    if not path.absolute().parent.is_dir():
+        raise WrongUse(f"{path} cannot be written; it may be a file in an existing folder", parameter=parameter)
+    return path
 
 
 def _shown(path: Path | str) -> str:

@@ -52,7 +52,6 @@ class Asked:
     mebibytes_of_node: int = 0
 
 
-@lru_cache(maxsize=1 << 16)
 def request_of(asked: Asked) -> Request:
     """The request. What cannot be read is not in it."""
     given = dict(asked.given)
@@ -67,13 +66,11 @@ def request_of(asked: Asked) -> Request:
     )
 
 
-_OTHERS = frozenset((
-    "cluster-constraint", "consolidate-segments", "core-spec", "cores-per-socket", "deadline", "delay-boot",
-    "extra-node-info", "gres-flags", "hint", "mincpus", "network", "ntasks-per-core", "ntasks-per-gpu",
-    "ntasks-per-socket", "ntasks-per-tres", "overcommit", "oversubscribe", "priority", "reboot", "resources", "segment",
-    "sockets-per-node", "spread-job", "spread-segments", "thread-spec", "threads-per-core", "time-min", "tmp",
-    "tres-per-socket", "use-min-nodes",
-))  # fmt: skip
+_OTHERS = """
+cluster-constraint consolidate-segments core-spec cores-per-socket deadline delay-boot extra-node-info gres-flags hint mincpus
+network ntasks-per-core ntasks-per-gpu ntasks-per-socket ntasks-per-tres overcommit oversubscribe priority reboot resources
+segment sockets-per-node spread-job spread-segments thread-spec threads-per-core time-min tmp tres-per-socket use-min-nodes
+"""
 _LINE_KINDS = {
     kind: frozenset(names.split())
     for kind, names in {
@@ -90,7 +87,7 @@ _LINE_KINDS = {
         "tasks": "cpus-per-task",
         "placement": "contiguous switches",
         "nice": "nice",
-        "other_option": " ".join(_OTHERS),
+        "other_option": _OTHERS,
     }.items()
 }
 """Options of sbatch that matter to the scheduler, by kind of request."""

@@ -94,7 +94,7 @@ def due_without_controller(collected: Collected) -> pl.Expr:
     sbatch does. Of a frame with the column submit."""
     reason, slack = pl.lit(False), SLACK * collected.time.second
     for begin, end in controller_ends(collected):
-        reason |= pl.col("submit").is_between(begin - slack, end + slack + collected.halted_by_events)
+        reason |= col("submit").is_between(begin - slack, end + slack + collected.halted_by_events)
     return reason
 
 

@@ -72,7 +72,8 @@ def results(
     if collected.malleable:
         member["resizes"] = collected.broker
     if "not_played" in workload.columns:  # not in a folder of an earlier release
-        refused = {row.id for row in run.read_plan() if row.index in set(run.journal.plain)} if run.journal.plain else set()
+        plain = set(run.journal.plain)
+        refused = {row.id for row in run.read_plan() if row.index in plain} if plain else set()
         member["not_played"] = not_played.counts(not_played.with_refused(workload, refused))
     layout, interval = run.machine(processors, nodes), bounds.backfill_cycle_seconds * collected.time.second
     gaps = dispatch_gaps.dispatch_gaps(collected, layout, run.scheduling, interval)

@@ -18,7 +18,7 @@ import polars as pl
 
 from mirage.traces.asked import KINDS, kinds_in
 from mirage.workloads.constraints import features_in
-from mirage.workloads.requests import GPU, Offer, gpu_name
+from mirage.workloads.requests import GPU, Offer, gpu_name, processors
 from slurm_mirage.jobs.request import Request, counts_of, gpus_of
 
 
@@ -50,9 +50,8 @@ def fitted(jobs: pl.DataFrame, offered: Offer | None) -> pl.DataFrame:
     if "request" not in jobs.columns:
         return jobs
     fit = cache(partial(_fit, offered=offered))
-    wide = pl.when(pl.col("allocated_processors") > 0).then("allocated_processors").otherwise("requested_processors")
-    rows = jobs.select("request", wide.cast(pl.Int64).fill_null(-1)).iter_rows()
-    found = [fit(text, processors) for text, processors in rows]
+    rows = jobs.select("request", processors().cast(pl.Int64).fill_null(-1)).iter_rows()
+    found = [fit(text, wide) for text, wide in rows]
     return jobs.with_columns(
         request=pl.Series([one.request.words for one in found], dtype=pl.String),
         played=pl.Series([one.kinds for one in found], dtype=pl.List(pl.String)),

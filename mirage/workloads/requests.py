@@ -20,7 +20,7 @@ from mirage.traces.trace import Trace
 from mirage.workloads.constraints import allows
 from slurm_mirage.base.hostlist import expand
 from slurm_mirage.jobs.plan import NEVER
-from slurm_mirage.jobs.request import Request, counts_of, gpus_of
+from slurm_mirage.jobs.request import NO_REQUEST, Request, counts_of, gpus_of
 from slurm_mirage.rm.openpbs import queues
 from slurm_mirage.rm.slurm.conf import value_of
 from slurm_mirage.rm.slurm.node_classes import NodeClass
@@ -56,10 +56,12 @@ def names(trace: Trace) -> list[pl.Expr]:
     return names
 
 
+def processors() -> pl.Expr:
+    """The processors that a job of a log had, else those that it asked for."""
+    return pl.when(pl.col("allocated_processors") > 0).then("allocated_processors").otherwise("requested_processors")
+
+
 # ---- what a cluster accepts ----
-
-
-NO_REQUEST = Request()
 
 
 def gpu_name(kind: str) -> str:

@@ -142,7 +142,9 @@ def prepare(
     taken = take(trace, selection, _unusable(available if sizes == "fit" else None, impossible))
     before, unknown = presets(taken.before, taken.instant, preset)
     window = pl.concat([before, taken.jobs.with_columns(preset=pl.lit(""))])
-    window = window.with_columns(processors=_processors(), ran=~never_ran()).with_columns(requests.memory(), *requests.names(trace))
+    window = window.with_columns(processors=requests.processors(), ran=~never_ran()).with_columns(
+        requests.memory(), *requests.names(trace)
+    )
     size_factor, beyond = 1.0, 0
     if sizes == "scale":
         machine = trace.machine()[0]
@@ -192,7 +194,7 @@ def _left_behind(taken: Taken) -> dict[str, int]:
     """Jobs that ran or waited in the log when the selection begins and are not submitted, and the processors of the running
     ones."""
     before = taken.before.filter(pl.col("wait") >= 0)
-    state = presets(before, taken.instant, "all")[0].with_columns(processors=_processors().clip(0))
+    state = presets(before, taken.instant, "all")[0].with_columns(processors=requests.processors().clip(0))
     running = state.filter(pl.col("preset") == RUNNING)
     return {
         "left_running": running.height,
@@ -222,11 +224,6 @@ def _check_knobs(shrink_percent: float, overrun: str, sizes: str) -> None:
         raise WrongUse(f"{sizes!r} may be keep, scale or fit", parameter="sizes")
 
 
-def _processors() -> pl.Expr:
-    """Expression for the processors of a job: allocated, or, if unknown, requested."""
-    return pl.when(pl.col("allocated_processors") > 0).then("allocated_processors").otherwise("requested_processors")
-
-
 def _unusable(widest: int | None, impossible: pl.Expr) -> pl.Expr:
     """Expression for the reason why a job cannot be submitted; null if it can. Jobs with over `widest` processors cannot, nor those
     with a reason `impossible`."""
@@ -234,11 +231,11 @@ def _unusable(widest: int | None, impossible: pl.Expr) -> pl.Expr:
     return (
         pl.when(col("submit") < 0).then(pl.lit("no submission time"))
         .when(col("status").is_between(2, 4)).then(pl.lit("partial execution"))
-        .when(_processors() <= 0).then(pl.lit("no processors"))
+        .when(requests.processors() <= 0).then(pl.lit("no processors"))
         .when(~never_ran() & (col("run_time") <= 0)).then(pl.lit("no run time"))
         .when(never_ran() & (col("wait") < 0)).then(pl.lit("cancelled at an unknown time"))
         .when(impossible.is_not_null()).then(impossible)
-        .when(_processors() > (math.inf if widest is None else widest)).then(pl.lit("wider than the cluster"))
+        .when(requests.processors() > (math.inf if widest is None else widest)).then(pl.lit("wider than the cluster"))
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ INSTANCE_VARIABLE = "SLURM_MIRAGE_INSTANCE"
 
 DATABASE = "pbs/datastore"
 """Folder of OpenPBS's database in an instance's directory. Its parent folder belongs to root."""
+PRELOAD = "LD_PRELOAD"
 TICKS = os.sysconf("SC_CLK_TCK")
 """Clock ticks of start times in a second."""
 
@@ -36,6 +37,13 @@ def python_environment(directory: Path) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         INSTANCE_VARIABLE: str(directory),
     }
+
+
+def with_libraries(*environments: Mapping[str, str]) -> dict[str, str]:
+    """The variables of several environments, of which the last one counts; of LD_PRELOAD the libraries of all, in order."""
+    found = {name: value for one in environments for name, value in one.items()}
+    libraries = [one[PRELOAD] for one in environments if PRELOAD in one]
+    return {**found, PRELOAD: ":".join(libraries)} if libraries else found
 
 
 def _read(pid: int, name: str) -> bytes:

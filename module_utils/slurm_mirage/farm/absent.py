@@ -70,6 +70,14 @@ def farm_of(directory: Path) -> dict[str, Any] | None:
     return None
 
 
+def signal_standby(directory: Path, number: signal.Signals) -> None:
+    """Send a signal to the instance's second controller, if there is one that is not in charge."""
+    farm = farm_of(directory)
+    pid = farm.get(STANDBY_KEY, 0) if farm is not None else 0
+    if pid and (started := processes.start_time(pid)) is not None and processes.belongs(pid, str(directory)):
+        processes.send(pid, started, number)
+
+
 def request(directory: Path, farm: Mapping[str, object], text: str) -> None:
     """Write the file, or remove it if `text` is empty, and tell the farm, whose state is `farm`.
 

@@ -243,9 +243,7 @@ class Spawner:
             NAME_VARIABLE: daemon.name,
         }
         clock = self._clock if daemon.kind.uses_clock else {}
-        variables = {**daemon.environment, **clock}
-        if libraries := [part["LD_PRELOAD"] for part in (clock, daemon.environment) if "LD_PRELOAD" in part]:
-            variables["LD_PRELOAD"] = ":".join(libraries)
+        variables = processes.with_libraries(clock, daemon.environment)
         return os.posix_spawn(
             command[0],
             command,

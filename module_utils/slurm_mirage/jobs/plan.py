@@ -128,6 +128,11 @@ class PlanRow:
     """User of the resource manager whom the job belongs to; empty: the instance's."""
 
     @property
+    def asked(self) -> Request:
+        """What else the job asks for. Raises WrongUse."""
+        return Request.parse(self.request)
+
+    @property
     def task(self) -> int:
         """The number of the task in its array; 0 for a job of its own."""
         return self.id - self.array if self.array is not None else 0
@@ -244,7 +249,7 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
     if row.malleable:
         _check_malleable(row)
     try:
-        asked = Request.parse(row.request)
+        asked = row.asked
     except WrongUse as error:
         raise ValueError(str(error)) from error
     if row.nodes is not None and asked.has_shape:
@@ -280,7 +285,7 @@ ALIKE = ("due", "processors", "nodes", "limit_minutes", "partition", "account", 
 
 def are_alike(first: PlanRow, row: PlanRow) -> bool:
     """Whether two jobs can be tasks of an array, of which the first is task 0."""
-    is_single = any(one.dependency or one.follows is not None or one.malleable for one in (first, row)) or "hold=" in row.request
+    is_single = any(one.dependency or one.follows is not None or one.malleable for one in (first, row)) or row.asked.hold > 0
     same = all(getattr(first, name) == getattr(row, name) for name in ALIKE)
     return same and not is_single and 0 < row.id - first.id < MOST_TASKS
 

@@ -86,6 +86,9 @@ class Request:
         return self.nodes, self.most_nodes or self.nodes
 
 
+NO_REQUEST = Request()
+
+
 _DEFAULTS = {field.name: field.default for field in fields(Request)}
 
 

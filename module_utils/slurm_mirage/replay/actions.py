@@ -15,7 +15,6 @@ from ..base.strict_json import COUNT, FLAG, INSTANT, TEXT, Maybe, Shape, Text
 from ..jobs import arrays
 from ..jobs.cluster_events import ClusterEvent
 from ..jobs.plan import PlanRow
-from ..jobs.request import Request
 from ..rm.api import ResourceManager
 
 Event = dict[str, Any]
@@ -93,10 +92,21 @@ class Action(Protocol):
 
 
 @dataclass(frozen=True)
-class Submit:
-    """Submits a job. `follows`: index of the job that it follows, None for none."""
+class _OfJob:
+    """An action on a job of the plan."""
 
     row: PlanRow
+
+    @property
+    def index(self) -> int:
+        """Of the job."""
+        return self.row.index
+
+
+@dataclass(frozen=True)
+class Submit(_OfJob):
+    """Submits a job. `follows`: index of the job that it follows, None for none."""
+
     follows: int | None = None
     event: ClassVar[str] = SUBMITTED
     members: ClassVar[dict[str, Shape]] = {
@@ -104,11 +114,6 @@ class Submit:
         "plain": Maybe(FLAG),
     }  # fmt: skip
     is_of_submission: ClassVar[bool] = False
-
-    @property
-    def index(self) -> int:
-        """Of the job."""
-        return self.row.index
 
     @property
     def when(self) -> When:
@@ -121,18 +126,12 @@ class Submit:
 
 
 @dataclass(frozen=True)
-class Cancel:
+class Cancel(_OfJob):
     """Cancels a job some time after its submission, unless it has ended for good."""
 
-    row: PlanRow
     event: ClassVar[str] = "cancelled"
     members: ClassVar[dict[str, Shape]] = {"index": COUNT}
     is_of_submission: ClassVar[bool] = True
-
-    @property
-    def index(self) -> int:
-        """Of the job."""
-        return self.row.index
 
     @property
     def when(self) -> When:
@@ -151,19 +150,13 @@ class Cancel:
 
 
 @dataclass(frozen=True)
-class Release:
+class Release(_OfJob):
     """Releases a job that was submitted held, unless it has ended for good."""
 
-    row: PlanRow
     seconds: float
     event: ClassVar[str] = "released"
     members: ClassVar[dict[str, Shape]] = {"index": COUNT}
     is_of_submission: ClassVar[bool] = True
-
-    @property
-    def index(self) -> int:
-        """Of the job."""
-        return self.row.index
 
     @property
     def when(self) -> When:
@@ -228,7 +221,7 @@ def actions_of(plan: Sequence[PlanRow], events: Sequence[ClusterEvent] = ()) -> 
         yield Submit(row, None if row.follows is None else indices[row.follows])
         if row.cancel_after is not None:
             yield Cancel(row)
-        hold = Request.parse(row.request).hold
+        hold = row.asked.hold
         if hold and (row.cancel_after is None or hold < row.cancel_after):
             yield Release(row, hold)
     yield from map(Happen, due)

@@ -359,10 +359,7 @@ class EventPlayer:
 
     def _tell_standby(self) -> None:
         """Let a second controller that is not in charge read its configuration again."""
-        farm = absent.farm_of(self._instance)
-        pid = farm.get(absent.STANDBY_KEY, 0) if farm is not None else 0
-        if pid and (started := processes.start_time(pid)) is not None and processes.belongs(pid, str(self._instance)):
-            processes.send(pid, started, signal.SIGHUP)
+        absent.signal_standby(self._instance, signal.SIGHUP)
 
     def _restart_controller(self) -> None:
         """End the controller in order, and wait for the answer of the next one. Raises Failed or Stopped."""

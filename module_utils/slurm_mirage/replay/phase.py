@@ -46,7 +46,8 @@ def restart_controller(instance: Path, driver: int, waker: Waker) -> int | None:
         return None
     began = -(-time.time_ns() // (STEP * _NS)) * STEP * _NS
     waker.sleep_until(began)
-    _end_standby(instance)
+    # A second controller counts its timers from its start, too. The farm starts it again while it holds the clock.
+    absent.signal_standby(instance, signal.SIGKILL)
     end_controller(instance, before, driver, waker)
     return began + START_AFTER * _NS
 
@@ -70,14 +71,6 @@ def end_controller(instance: Path, pid: int, driver: int, waker: Waker, number: 
             raise Failed(f"the controller was not ready within {PATIENCE:g} s after its restart")
         waker.check()
         real_time.pause(over, 0.01)
-
-
-def _end_standby(instance: Path) -> None:
-    """End a second controller, which counts its timers from its start, too. The farm starts it again while it holds the clock."""
-    farm = absent.farm_of(instance)
-    pid = farm.get(absent.STANDBY_KEY, 0) if farm is not None else 0
-    if pid and _is_running(pid, instance):
-        processes.send(pid, processes.start_time(pid) or 0, signal.SIGKILL)
 
 
 def _is_running(pid: int, instance: Path) -> bool:

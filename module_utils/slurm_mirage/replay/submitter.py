@@ -93,7 +93,7 @@ class Submitter:
         self._most_tasks: int | None = None
         self._plain: set[int] = set()
         """Indices of the jobs whose requests the manager has refused."""
-        self._held = [row.index for row in self.plan if "hold=" in row.request]
+        self._held = [row.index for row in self.plan if row.asked.hold]
         self._arrays: dict[int, list[int]] = {}
         """Indices of the tasks of each array, by the trace's number of its first task."""
         for row in self.plan:
@@ -362,7 +362,7 @@ class Submitter:
     def _submission(self, row: PlanRow, record: Path | None = None, plain: bool = False) -> Submission:
         """The submission of a job, if `plain` without its requests except instants; `record` is where its program writes, the run's
         log by default."""
-        cost, asked = self.launch_cost(), Request.parse(row.request)
+        cost, asked = self.launch_cost(), row.asked
         taken_off = self.clock.real_to_virtual(cost.seconds(cost.nodes_of(row.processors, row.nodes or asked.nodes or None)))
         runtime = max(0.0, row.runtime - taken_off)
         never = row.dependency == NEVER

@@ -13,10 +13,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..jobs.request import Request
+from ..jobs.request import NO_REQUEST, Request
 from .evidence import Layout, Names, Scheduling
 
-NO_REQUEST = Request()
 SUBMIT_TIMEOUT = 300.0
 """Real seconds after which an implementation ends a submission that has no answer."""
 

@@ -247,18 +247,29 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
     assert [daemon["kind"] for daemon in specifications(directory, replace(layout, event_clock=False))] == ["munged"]
 
 
-def test_slurmctld_reads_the_file_that_a_run_chooses_where_there_are_other_configurations(params: dict[str, Any]) -> None:
-    directory = Path(params["directory"])
-    more = {
+def on_one_host(params: dict[str, Any], *, malleable: bool) -> dict[str, Any]:
+    """The options of a head without nodes."""
+    return {
+        **params,
         "controller": True,
         "hostname": "localhost",
         "controller_hostname": None,
         "controller_digest": "",
         "second_hostname": "",
         "database_port": 0,
+        "event_clock": False,
+        "mariadbd": "",
+        "wide_steps": False,
+        "nodes": [],
+        "malleable": malleable,
+        "python": sys.executable,
     }
-    more |= {"event_clock": False, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": False, "python": sys.executable}
-    layout = layout_of({**params, **more})
+
+
+def test_slurmctld_reads_the_file_that_a_run_chooses_where_there_are_other_configurations(params: dict[str, Any]) -> None:
+    directory = Path(params["directory"])
+    wanted = on_one_host(params, malleable=False)
+    layout = layout_of(wanted)
     before = specifications(directory, layout)[1]
     (directory / "etc/active-slurm.conf").symlink_to("../run/slurm.conf")
     after = specifications(directory, layout)[1]
@@ -268,16 +279,8 @@ def test_slurmctld_reads_the_file_that_a_run_chooses_where_there_are_other_confi
 
 def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:
     directory = Path(params["directory"])
-    more = {
-        "controller": True,
-        "hostname": "localhost",
-        "controller_hostname": None,
-        "controller_digest": "",
-        "second_hostname": "",
-        "database_port": 0,
-    }
-    more |= {"event_clock": False, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True, "python": sys.executable}
-    layout = layout_of({**params, **more})
+    wanted = on_one_host(params, malleable=True)
+    layout = layout_of(wanted)
     munged, slurmctld, broker = specifications(directory, layout)
     assert [daemon["kind"] for daemon in (munged, slurmctld, broker)] == ["munged", "slurmctld", "broker"]
     assert broker["command"][:3] == [sys.executable, "-m", "slurm_mirage.programs.broker"]
@@ -288,16 +291,8 @@ def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:
 
 def test_a_second_slurmctld_runs_beside_the_first(params: dict[str, Any]) -> None:
     directory = Path(params["directory"])
-    more = {
-        "controller": True,
-        "hostname": "localhost",
-        "controller_hostname": None,
-        "controller_digest": "",
-        "second_hostname": "",
-        "database_port": 0,
-    }
-    more |= {"event_clock": False, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": False, "python": sys.executable}
-    layout = layout_of({**params, **more, "second_hostname": "127.0.0.2"})
+    wanted = on_one_host(params, malleable=False)
+    layout = layout_of({**wanted, "second_hostname": "127.0.0.2"})
     _, first, second = specifications(directory, layout)
     assert (first["name"], second["name"], second["kind"], second["hostname"]) == (
         "slurmctld",
@@ -307,7 +302,7 @@ def test_a_second_slurmctld_runs_beside_the_first(params: dict[str, Any]) -> Non
     )
     assert second["command"][-1] == second["environment"]["SLURM_CONF"] == f"{directory}/etc/slurm2.conf"
     assert first["ready_file"] != second["ready_file"], "a slurmctld ends the one whose pid file it finds"
-    elsewhere = layout_of({**params, **more, "controller": False, "second_hostname": "127.0.0.2"})
+    elsewhere = layout_of({**wanted, "controller": False, "second_hostname": "127.0.0.2"})
     assert [daemon["kind"] for daemon in specifications(directory, elsewhere)] == ["munged"]
 
 

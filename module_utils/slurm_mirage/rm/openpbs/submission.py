@@ -6,7 +6,8 @@ import re
 import shlex
 import time
 
-from ..api import NO_REQUEST, Refused, Submission
+from ...jobs.request import NO_REQUEST
+from ..api import Refused, Submission
 from .addresses import HEAD
 
 _DEPENDENCY = re.compile(r"(?:after(?:any|ok|notok)?(?::\d+)+)(?:,after(?:any|ok|notok)?(?::\d+)+)*$")

@@ -20,7 +20,7 @@ import heapq
 import io
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -39,7 +39,7 @@ _ENDED, _FREED = b"deallocate_nodes", b"cleanup_completing"
 # 22.05: `TRACE_JOBS: cleanup_completing: JobId=2`; 17.11: `cleanup_completing:  JobID=2 State=0x3 NodeCnt=1`. The number of a task
 # of an array, or of a part of a heterogeneous job, is in parentheses.
 _JOB = rb"JobI[dD]=(?:(\d+)_(\d+)\(|\d+[_+][^ (]*\()?(\d+)"
-_STAMP, _STAMP_LENGTH = re.compile(rb"\[\d{4}-\d\d-\d\dT"), len("[2026-11-22T10:17:36.137]")
+_STAMP = re.compile(rb"\[\d{4}-\d\d-\d\dT")
 _LINE = re.compile(rb"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\] (?:TRACE_JOBS: )?(\w+):  ?" + _JOB)
 
 
@@ -67,15 +67,16 @@ def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]
 
 def _matches(logs: user_folders.Folder, offset: int) -> Iterator[re.Match[bytes]]:
     """The lines that name an instant of a job, in the order of their time stamps."""
-    first = (line for line in raw_lines(logs, "slurmctld.log", offset) if _STAMP.match(line))
-    begin = next(first, None)
+    lines = raw_lines(logs, "slurmctld.log", offset)
+    begin = next(filter(_STAMP.match, lines), None)
     if begin is None:
         return
-    stamp = begin[:_STAMP_LENGTH]
-    second = (line for line in raw_lines(logs, second_controller.LOG, 0) if _STAMP.match(line) and line[:_STAMP_LENGTH] >= stamp)
-    for line in heapq.merge(itertools.chain([begin], first), second, key=lambda line: line[:_STAMP_LENGTH]):
-        if (_ENDED in line or _FREED in line) and (match := _LINE.match(line)) is not None:
-            yield match
+    second = (match for match in _of_jobs(raw_lines(logs, second_controller.LOG, 0)) if match[1] >= begin[1 : 1 + len(match[1])])
+    yield from heapq.merge(_of_jobs(itertools.chain([begin], lines)), second, key=lambda match: match[1])
+
+
+def _of_jobs(lines: Iterable[bytes]) -> Iterator[re.Match[bytes]]:
+    return (match for line in lines if _ENDED in line or _FREED in line if (match := _LINE.match(line)) is not None)
 
 
 def _seconds(stamp: bytes) -> float | None:

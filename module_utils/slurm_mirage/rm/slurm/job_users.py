@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...base import processes
 from ...base.errors import WrongUse
 from ...clock import instance_clock
 
 FIRST_ID, COUNT = 1_900_000_000, 200_000_000
 """The library has the same numbers."""
-_PRELOAD = "LD_PRELOAD"
 
 
 def name_of(user: int) -> str:
@@ -30,11 +30,9 @@ def library(directory: Path) -> Path:
 
 def preload(directory: Path) -> dict[str, str]:
     """The environment variable with which a program knows the users of a log; empty if the instance has no library."""
-    return {_PRELOAD: str(library(directory))} if library(directory).exists() else {}
+    return {processes.PRELOAD: str(library(directory))} if library(directory).exists() else {}
 
 
 def environment(directory: Path) -> dict[str, str]:
     """The environment variables with which a command of Slurm uses the instance's clock, and knows the users of a log."""
-    on_the_clock, users = instance_clock.environment(directory), preload(directory)
-    libraries = [part[_PRELOAD] for part in (on_the_clock, users) if part]
-    return {**on_the_clock, _PRELOAD: ":".join(libraries)} if libraries else {}
+    return processes.with_libraries(instance_clock.environment(directory), preload(directory))
