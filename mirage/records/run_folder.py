@@ -24,6 +24,7 @@ from mirage.records.file_names import (
     RUN_FILE,
     SAMPLES_FILE,
     STATUS_FILE,
+    WAITS_FILE,
     WORKLOAD_FILE,
 )
 from mirage.records.shapes import (
@@ -280,6 +281,14 @@ class RunFolder:
         """The verdict in metrics.json; nothing else of it is checked."""
         validity: dict[str, Any] = self._object(METRICS_FILE, JUDGED_JSON).get("validity", {})
         return validity
+
+    @cached_property
+    def waits(self) -> pl.DataFrame:
+        """waits.csv: why jobs waited, columns of `wait_causes.WAITS_SCHEMA`. Raises WrongUse if it is not there."""
+        from mirage.records.wait_causes import WAITS_SCHEMA
+        from mirage.traces.csv_frame import read_csv
+
+        return read_csv(self.path / WAITS_FILE, WAITS_SCHEMA, "run")
 
     @cached_property
     def schedule(self) -> Schedule:

@@ -84,6 +84,7 @@ JUDGED_JSON = Object({"validity": _VALIDITY})
 MEASURED_JSON = Object({"metrics": Named(_FIGURE), "validity": IfThere(_VALIDITY)})
 """Of metrics.json the values of the metrics, and the verdict."""
 _MEANS = dict.fromkeys(("wait_mean", "bounded_slowdown_mean", "response_mean", "area_share", "immediate_fraction"), _FIGURE)
+_WAITED = Object({"name": TEXT, "jobs": COUNT, "waited": _NUMBER, "causes": Named(_NUMBER)})
 METRICS_JSON = Object(
     {
         "metrics": Named(_FIGURE),
@@ -107,6 +108,20 @@ METRICS_JSON = Object(
         "error_reasons": Maybe(Named(TEXT)),
         "distribution": Maybe(Object({"nodes": Each(_NUMBER), "share": Each(_NUMBER)})),
         "classes": IfThere(Each(Object({"size": TEXT, "runtime": TEXT, "jobs": COUNT, **_MEANS}))),
+        "wait_causes": IfThere(
+            Object(
+                {
+                    "jobs": COUNT,
+                    "users": COUNT,
+                    "reasons_recorded": FLAG,
+                    "waited": _NUMBER,
+                    "unexplained": _NUMBER,
+                    "causes": Named(_NUMBER),
+                    **dict.fromkeys(("by_size", "by_runtime", "by_user", "by_partition"), Each(_WAITED)),
+                    "longest": Each(Object({"job": COUNT, "waited": _NUMBER, "causes": Named(_NUMBER)})),
+                }
+            )
+        ),
         "validity": _VALIDITY,
     }
 )

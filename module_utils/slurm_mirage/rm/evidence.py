@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 OTHER_COMPLAINT = "other error"
 """Kind of the daemons' errors of no known kind: they are counted, and not judged."""
@@ -17,6 +18,30 @@ START_FORGOTTEN = "start forgotten"
 """Kind of the controller's messages that a node runs a job which waits: the controller had started it, and ended before it saved
 that. The node ends this execution, which is in no record."""
 NOT_JUDGED = frozenset({OTHER_COMPLAINT, CONNECTION_RENEWED, NODE_DOWN})
+
+
+class WaitWord(str, Enum):
+    """What the manager says of a waiting job, in neutral words."""
+
+    UNKNOWN = ""
+    """Nothing, or nothing that is known."""
+    UNTESTED = "untested"
+    """The scheduler has not looked at it."""
+    AHEAD = "ahead"
+    """Other jobs are before it."""
+    NO_ROOM = "no room"
+    """It is the next one, and nodes or processors are missing."""
+    DEPENDENCY = "dependency"
+    BEGIN = "begin"
+    HELD = "held"
+    ARRAY = "array limit"
+    USER = "user limit"
+    ACCOUNT = "account limit"
+    QOS = "QOS limit"
+    PARTITION = "partition limit"
+    LICENCE = "licence"
+    RESERVATION = "reservation"
+    NODES = "nodes down"
 
 
 @dataclass(frozen=True)
@@ -55,6 +80,12 @@ class Scheduling:
     """Seconds by which it may delay a start that is possible."""
     longest_hold: float = 0.0
     """Seconds for which one of its cycles may prevent all starts and ends of jobs."""
+    most_tested: int | None = None
+    """Most waiting jobs that a backfill cycle looks at; None: not known, or all."""
+    most_tested_of_user: int | None = None
+    """The same of one user."""
+    longest_cycle: float | None = None
+    """Seconds after which a backfill cycle ends, whatever is left; None: not known."""
     bounds: Mapping[str, float] = field(default_factory=dict)
     """Bounds of a valid run (mirage/verdict/thresholds.py) that follow from its settings, by name."""
 

@@ -483,4 +483,5 @@ class InMemory(ResourceManager):
 def _queued(job: Job) -> QueuedJob:
     state = {"waits": JobState.PENDING, "plays": JobState.RUNNING}.get(job.state, JobState.ENDED)
     start = None if job.start is None else int(job.start)
-    return QueuedJob(job.id, state, start, job.submission.name, "?", job.held, job.submission.processors, job.number)
+    reason = "held" if job.held else "?"
+    return QueuedJob(job.id, state, start, job.submission.name, reason, job.held, job.submission.processors, job.number)
