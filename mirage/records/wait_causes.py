@@ -1,14 +1,13 @@
 """Why the jobs of a run waited: the wait of each job in spans of one cause each (docs/why.md).
 
 What happened to a job over time is put together from layers, each a table of instants and values that hold until the next instant:
-whether it waited, was held, could run at all, what the manager said (reasons.csv), whether others were before it, and whether the
-backfill scheduler reached it. The cause follows from their values, and of the next job of a queue from the state of the machine
+whether it waited, was held, could run at all, what the manager said and whether its backfilling reached the job (reasons.csv), and
+whether others were before it. The cause follows from their values, and of the next job of a queue from the state of the machine
 (`machine_room`).
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,11 @@ from mirage.records.machine_room import NEEDS_SCHEMA, NODES, SLOTS, WHOLE, Room,
 from mirage.records.run_records import NS, read_text
 from mirage.records.time_map import TimeMap
 from mirage.text.words import counted, duration
+from slurm_mirage.jobs import arrays
 from slurm_mirage.jobs import cluster_events as actions
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.jobs.request import Request
-from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS, Records
+from slurm_mirage.rm.api import Records
 from slurm_mirage.rm.evidence import Layout, Scheduling, WaitWord
 
 Floats = NDArray[np.float64]
@@ -69,9 +69,8 @@ _TOLD = {
     WaitWord.LICENCE,
 }  # fmt: skip
 """Words of the manager that are causes of themselves."""
-_CYCLE_ENDED = "bf_max_time"
-_TESTS_ENDED = "bf_max_job_test"
-_TESTS_OF_USER_ENDED = "bf_max_job_user"
+_WINDOW = "bf_window"
+"""The setting that keeps no job with room from starting: backfilling looks at the job, and reserves nothing for it."""
 MOST_USERS = 20
 _NAMED = 4
 """Causes that the sentence about a job names."""
@@ -83,7 +82,6 @@ def waits(
     plan: Sequence[PlanRow],
     jobs: pl.DataFrame,
     reasons: pl.DataFrame,
-    diagnostics: pl.DataFrame,
     layout: Layout,
     scheduling: Scheduling,
     interval: float,
@@ -91,8 +89,7 @@ def waits(
     """The spans of all jobs whose wait has ended, columns of WAITS_SCHEMA, by job and time. The spans of a job are disjoint, and
     cover the time from its submission to its last start, or to its cancellation in the queue, but for executions that were lost.
 
-    jobs: columns of JOBS_SCHEMA; reasons: result of `read_reasons`; diagnostics: `RunFolder.diagnostics`; interval: trace seconds
-    between two backfill cycles
+    jobs: columns of JOBS_SCHEMA; reasons: result of `read_reasons`; interval: trace seconds between two backfill cycles
     """
     known = _jobs(collected, plan, jobs)
     ended = known.filter(col("leave").is_finite() & (col("leave") > col("submit")))
@@ -101,13 +98,11 @@ def waits(
     layers = [
         *_waiting(ended, collected),
         *_own_times(ended, collected),
-        _words(ended, reasons, collected),
+        *_words(ended, reasons, collected),
         _conflicts(ended, collected),
     ]
     if scheduling.by_submission:
         layers.append(_ahead(known))
-        if scheduling.backfills:
-            layers.append(_unreached(known, scheduling, diagnostics, collected.time))
     intervals = _intervals(ended, layers).with_columns(
         order_known=pl.lit(scheduling.by_submission),
         conflict=col("conflicts") > 0,
@@ -117,7 +112,7 @@ def waits(
     spans = intervals.with_columns(cause=_cause()).with_columns(
         reason=pl.when(col("cause").is_in(told) | (col("word") == WaitWord.NODES.value))
         .then("reason")
-        .when(col("cause") == _UNREACHED)
+        .when((col("cause") == _UNREACHED) | (col("unreached") == _WINDOW))
         .then("unreached")
         .otherwise(pl.lit(""))
     )
@@ -129,20 +124,32 @@ def waits(
     return spans.select("job", col("begin").alias("from"), "to", cause.alias("cause"), "reason")
 
 
-def read_reasons(path: Path, time: TimeMap, records: Records) -> pl.DataFrame:
-    """reasons.csv as job, time (trace seconds), word, reason (as written), in its order; torn lines are left out, no rows without
-    the file."""
-    schema = {"virtual": pl.Float64, "job": pl.Int64, "reason": pl.String}
+def read_reasons(path: Path, time: TimeMap, records: Records, ids: pl.DataFrame) -> pl.DataFrame:
+    """reasons.csv in its order: job, time (trace seconds), and word and reason (as written) that hold from then on, or unreached,
+    the setting because of which no backfill cycle reached the job, empty if one did. Torn lines and other jobs are left out; there
+    are no rows without the file.
+
+    ids: id and slurm_id of the jobs
+    """
+    schema = {"virtual": pl.Float64, "job_id": pl.Int64, "about": pl.String, "reason": pl.String}
     lines = read_text(path).split("\n")[1:-1] if path.exists() else []
     fields = [parts for line in lines if len(parts := line.split(",")) == len(schema)]
-    text = pl.DataFrame(fields, schema=dict.fromkeys(schema, pl.String), orient="row")
-    frame = text.with_columns(col("virtual").cast(pl.Float64, strict=False), col("job").cast(pl.Int64, strict=False)).drop_nulls()
+    text = pl.DataFrame(fields, schema=dict.fromkeys(schema, pl.String), orient="row").with_row_index()
+    frame = text.with_columns(col(name).cast(schema[name], strict=False) for name in ("virtual", "job_id")).drop_nulls()
     words = {reason: records.wait_word(reason).value for reason in frame["reason"].unique()}
-    return frame.select(
-        "job",
-        time=time.trace((col("virtual") * NS).round().cast(pl.Int64)),
-        word=col("reason").replace_strict(words, default="", return_dtype=pl.String),
-        reason="reason",
+    tasks = ids.filter(col("slurm_id") >= arrays.STEP).select(job="id", job_id=-(col("slurm_id") // arrays.STEP))
+    named = pl.concat([ids.drop_nulls().select(job="id", job_id="slurm_id"), tasks])
+    about_backfill = col("about") == "backfill"
+    return (
+        frame.join(named, on="job_id", maintain_order="left")
+        .sort("index", "job")
+        .select(
+            "job",
+            time=time.trace((col("virtual") * NS).round().cast(pl.Int64)),
+            word=pl.when(~about_backfill).then(col("reason").replace_strict(words, default="", return_dtype=pl.String)),
+            reason=pl.when(~about_backfill).then("reason"),
+            unreached=pl.when(about_backfill).then("reason"),
+        )
     )
 
 
@@ -240,13 +247,15 @@ def _own_times(ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
     ]
 
 
-def _words(ended: pl.DataFrame, reasons: pl.DataFrame, collected: Collected) -> pl.DataFrame:
-    """What the manager said; of a job that was put back in the queue nothing until it is seen there. Its first word also holds
-    before it was seen."""
-    first = pl.when(col("job").is_first_distinct()).then(-np.inf).otherwise("time")
-    seen = reasons.with_columns(time=first).join(ended, on="job", how="semi", maintain_order="left")
+def _words(ended: pl.DataFrame, reasons: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
+    """What the manager said, of a job that was put back in the queue nothing until it says something again, and whether backfilling
+    reached the job. Its first word also holds before it was said."""
+    known = reasons.join(ended, on="job", how="semi", maintain_order="left")
+    said = known.drop_nulls("word").select("job", "time", "word", "reason")
+    said = said.with_columns(time=pl.when(col("job").is_first_distinct()).then(-np.inf).otherwise("time"))
     again = collected.executions.join(ended, on="job", how="semi", maintain_order="left")
-    return pl.concat([again.select("job", time="end", word=pl.lit(""), reason=pl.lit("")), seen], how="diagonal")
+    nothing = again.select("job", time="end", word=pl.lit(""), reason=pl.lit(""), unreached=pl.lit(""))
+    return [nothing, said, known.drop_nulls("unreached").select("job", "time", "unreached")]
 
 
 def _conflicts(ended: pl.DataFrame, collected: Collected) -> pl.DataFrame:
@@ -276,69 +285,6 @@ def _ahead(known: pl.DataFrame) -> pl.DataFrame:
             ),
         ]
     )
-
-
-def _unreached(known: pl.DataFrame, scheduling: Scheduling, diagnostics: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
-    """Whether the backfill scheduler did not reach the job, and the setting because of which, where jobs wait in order of
-    arrival."""
-    found = [pl.DataFrame(schema={"job": pl.Int64, "time": pl.Float64, "unreached": pl.String})]
-    if scheduling.most_tested_of_user:
-        until = pl.Series(_until_tested_of_user(known, scheduling.most_tested_of_user))
-        late = known.with_columns(until=until).filter(col("until") > col("arrival"))
-        found += [
-            late.select("job", time="arrival", unreached=pl.lit(_TESTS_OF_USER_ENDED)),
-            late.filter(col("until").is_finite()).select("job", time="until", unreached=pl.lit("")),
-        ]
-    cycle, _, depth, queue = BACKFILL_DIAGNOSTICS
-    if {"virtual", cycle, depth, queue} <= set(diagnostics.columns):
-        found.append(_beyond_depth(known, scheduling, diagnostics.drop_nulls(["virtual", depth, queue]), time))
-    return pl.concat(found)
-
-
-def _until_tested_of_user(known: pl.DataFrame, most: int) -> list[float]:
-    """When fewer than `most` earlier jobs of the same user waited."""
-    waiting: dict[str, list[float]] = {}
-    until = []
-    for owner, leave in known.select(col("owner").fill_null(""), "leave").iter_rows():
-        last = waiting.setdefault(owner, [])
-        until.append(last[0] if len(last) == most else -np.inf)
-        if len(last) < most:
-            heapq.heappush(last, leave)
-        else:
-            heapq.heappushpop(last, leave)
-    return until
-
-
-def _beyond_depth(known: pl.DataFrame, scheduling: Scheduling, samples: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
-    """Changes of whether jobs were beyond the last one that a backfill cycle looked at, by the samples of its diagnostics."""
-    cycle, _, depth, queue = BACKFILL_DIAGNOSTICS
-    by_tests = (col(depth) >= scheduling.most_tested) if scheduling.most_tested else pl.lit(False)
-    ended = (col(cycle) / 1e6 >= scheduling.longest_cycle).fill_null(False) if scheduling.longest_cycle else pl.lit(False)
-    shown = samples.sort("virtual").select(
-        at=time.trace((col("virtual") * NS).round().cast(pl.Int64)),
-        depth=depth,
-        why=pl.when(col(depth) < col(queue)).then(
-            pl.when(by_tests).then(pl.lit(_TESTS_ENDED)).when(ended).then(pl.lit(_CYCLE_ENDED))
-        ),
-    )
-    job, arrival, leave = (known[name].to_numpy() for name in ("job", "arrival", "leave"))
-    found: list[pl.DataFrame] = [pl.DataFrame(schema={"job": pl.Int64, "time": pl.Float64, "unreached": pl.String})]
-    beyond, last, because = np.zeros(len(job), bool), -np.inf, ""
-    for at, looked, why in shown.iter_rows():
-        waiting = (arrival <= at) & (leave > at)
-        place = np.cumsum(waiting)
-        now = waiting & (place > looked) if why else np.zeros(len(job), bool)
-        # Jobs that came since the last sample were behind those that it did not reach.
-        came = (arrival > last) & (arrival <= at) & (np.count_nonzero(beyond) > 0)
-        since = pl.DataFrame({"job": job[came], "time": arrival[came]}).with_columns(unreached=pl.lit(because))
-        changed = now != (beyond | came)
-        words = np.where(now[changed], why or "", "")
-        found += [
-            since,
-            pl.DataFrame({"job": job[changed], "time": np.full(changed.sum(), at), "unreached": words.astype(str).tolist()}),
-        ]
-        beyond, last, because = now, at, why or ""
-    return pl.concat([frame.cast({"time": pl.Float64, "unreached": pl.String}) for frame in found])
 
 
 # ---- the spans ----
@@ -430,7 +376,7 @@ def _cause() -> pl.Expr:
     def says(*words: WaitWord) -> pl.Expr:
         return word.is_in([one.value for one in words])
 
-    unreached = col("unreached") != ""
+    unreached = ~col("unreached").is_in(["", _WINDOW])
     ahead = says(WaitWord.AHEAD) | (~says(WaitWord.NO_ROOM) & (col("ahead") == 1))
     cases = [
         (col("accepted") == 0, SUBMISSION),

@@ -76,10 +76,10 @@ def results(
         refused = {row.id for row in run.read_plan() if row.index in plain} if plain else set()
         member["not_played"] = not_played.counts(not_played.with_refused(workload, refused))
     layout, interval = run.machine(processors, nodes), bounds.backfill_cycle_seconds * collected.time.second
-    reasons = wait_causes.read_reasons(run.path / REASONS_FILE, collected.time, run.manager)
-    spans = run_files.rounded(
-        wait_causes.waits(collected, run.read_plan(), jobs, reasons, run.diagnostics, layout, run.scheduling, interval)
+    reasons = wait_causes.read_reasons(
+        run.path / REASONS_FILE, collected.time, run.manager, collected.evidence.select("id", "slurm_id")
     )
+    spans = run_files.rounded(wait_causes.waits(collected, run.read_plan(), jobs, reasons, layout, run.scheduling, interval))
     users = collected.evidence.select("id", "user")
     member["wait_causes"] = wait_causes.summary(spans, jobs, users, processors, has_reasons=not reasons.is_empty())
     gaps = dispatch_gaps.dispatch_gaps(collected, layout, run.scheduling, interval)

@@ -1,5 +1,4 @@
-"""Monitors a replay: writes progress.json, metrics.prom, samples.csv, reasons.csv, suspended.jsonl and the diagnostics, and notices
-stalls.
+"""Monitors a replay: writes progress.json, metrics.prom, samples.csv, suspended.jsonl and the diagnostics, and notices stalls.
 
 There are two threads. One rewrites progress.json about once a second, in any case: its time stamp shows when the replay was last
 alive; every few seconds it writes metrics.prom, too. The other asks the resource manager and may be held up by it. Neither submits
@@ -67,8 +66,6 @@ STALL_AFTER = 60.0
 """A stall is this many real seconds, and the longest time limit of the running jobs, without a start or an end of a job."""
 IDLE_STATES = frozenset({JobState.PENDING, JobState.SUSPENDED})
 """States in which a job keeps no processor busy."""
-REASONS_FILE = "reasons.csv"
-LONGEST_REASON = 64
 MAX_RELEASES = 5
 """How often a job that the manager put on hold after a failed launch is released."""
 
@@ -218,8 +215,6 @@ class Monitor(threading.Thread):
         self._processor = ProcessorTime()
         self._stall = StallDetector()
         self._next_sample = 0.0
-        self._reasons: dict[int, str] = {}
-        """The manager's last reason for each waiting job, by index."""
         self.controller: Controller | None = None
         self.ended: frozenset[int] = frozenset()
         """Indices of jobs that have ended, as of `looked_at`."""
@@ -299,7 +294,6 @@ class Monitor(threading.Thread):
         self._watch_for_stall(active, now)
         self._release_held(active)
         self._describe({job.job_id for job in active})
-        self._note_reasons(active, now)
         if now >= self._next_sample:
             self._next_sample = now + self._sample_interval
             self._sample(now, active)
@@ -387,22 +381,6 @@ class Monitor(threading.Thread):
             for job_id in chunk:
                 self._described[job_id] = self._runs[job_id]
 
-    def _note_reasons(self, active: Sequence[QueuedJob], now: float) -> None:
-        """Add to reasons.csv why jobs wait, in the manager's words, if that has changed since the last look.
-
-        The answer about the queue has it, so that nothing more is asked. The first look of a replay writes it of all waiting jobs.
-        """
-        waiting = {self._indices[job.name]: job.reason for job in active if job.state is JobState.PENDING}
-        virtual = f"{self._clock.virtual_at(int(now * 1e9)) / 1e9:.3f}"
-        changed = [
-            {"virtual": virtual, "job": self._plan[index].id, "reason": first_words(reason)}
-            for index, reason in waiting.items()
-            if self._reasons.get(index) != reason
-        ]
-        if changed:
-            _append_rows(self._folder / REASONS_FILE, changed)
-        self._reasons = waiting
-
     def _sample(self, now: float, active: Sequence[QueuedJob]) -> None:
         virtual = self._clock.virtual_at(int(now * 1e9)) / 1e9
         nodes = self._manager.nodes()
@@ -433,11 +411,6 @@ class Monitor(threading.Thread):
         self._status.scheduler = diagnostics
         head = {"real": f"{now:.3f}", "virtual": f"{virtual:.3f}"}
         _append_row(self._folder / self._manager.records.diagnostics_file, {**head, **diagnostics})
-
-
-def first_words(reason: str) -> str:
-    """The reason of a waiting job without commas and the list of nodes after a colon, at most LONGEST_REASON characters."""
-    return " ".join(reason.partition(":")[0].replace(",", " ").split())[:LONGEST_REASON]
 
 
 def pause_after(took: float) -> float:
@@ -512,13 +485,7 @@ def _own_processes() -> int:
 
 
 def _append_row(path: Path, row: Mapping[str, object]) -> None:
-    """Add a row to a CSV file, as `_append_rows`."""
-    _append_rows(path, [row])
-
-
-def _append_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Add rows with the same columns to a CSV file, with the heading to an empty one. Raises OSError, as on a full disk, with
-    nothing added.
+    """Add a row to a CSV file, with the heading to an empty one. Raises OSError, as on a full disk, with nothing added.
 
     What a killed replay left of a row is cut off.
     """
@@ -529,8 +496,8 @@ def _append_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
         whole = _whole_lines(descriptor)
         os.ftruncate(descriptor, whole)
         if not whole:
-            writer.writerow(rows[0])
-        writer.writerows(row.values() for row in rows)
+            writer.writerow(row)
+        writer.writerow(row.values())
         text = stream.getvalue().encode()
         if os.write(descriptor, text) != len(text):
             os.ftruncate(descriptor, whole)

@@ -80,12 +80,6 @@ class Scheduling:
     """Seconds by which it may delay a start that is possible."""
     longest_hold: float = 0.0
     """Seconds for which one of its cycles may prevent all starts and ends of jobs."""
-    most_tested: int | None = None
-    """Most waiting jobs that a backfill cycle looks at; None: not known, or all."""
-    most_tested_of_user: int | None = None
-    """The same of one user."""
-    longest_cycle: float | None = None
-    """Seconds after which a backfill cycle ends, whatever is left; None: not known."""
     bounds: Mapping[str, float] = field(default_factory=dict)
     """Bounds of a valid run (mirage/verdict/thresholds.py) that follow from its settings, by name."""
 

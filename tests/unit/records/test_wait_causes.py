@@ -20,6 +20,7 @@ from mirage.records.time_map import TimeMap
 from mirage.records.wait_causes import CAUSES, WAITS_SCHEMA, read_reasons, summary, waits
 from slurm_mirage.base.hostlist import expand
 from slurm_mirage.clock.clock import Clock
+from slurm_mirage.jobs import arrays
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.replay.actions import DONE
 from slurm_mirage.replay.launch_cost import LaunchCost
@@ -35,6 +36,7 @@ TIME = TimeMap(Clock(0, round(ZERO * 1e9)), 0.0)
 MULTIFACTOR = Scheduling(backfills=True, start_delay=4.0)
 IN_ORDER = replace(MULTIFACTOR, by_submission=True)
 ALL = "n[1-4]"
+HEADING = "virtual,job_id,about,reason"
 
 
 class Made:
@@ -47,7 +49,7 @@ class Made:
         self.executions: list[dict[str, Any]] = []
         self.suspensions: list[dict[str, Any]] = []
         self.reasons: list[tuple[float, int, str]] = []
-        self.depths: list[tuple[float, int, int]] = []
+        self.unreached: list[tuple[float, int, str]] = []
         self.events = ClusterEvents()
 
     def job(
@@ -79,7 +81,7 @@ class Made:
         return number
 
     def collected(self) -> Collected:
-        evidence = pl.DataFrame(self.jobs).select("id", "limit", user=pl.col("id") % 2)
+        evidence = pl.DataFrame(self.jobs).select("id", "limit", user=pl.col("id") % 2, slurm_id=pl.col("id") + 100)
         empty = pl.DataFrame()
         return Collected(
             jobs=self.frame(),
@@ -107,13 +109,13 @@ class Made:
         return pl.DataFrame([{name: job.get(name) for name in JOBS_SCHEMA} for job in self.jobs], schema=JOBS_SCHEMA)
 
     def waits(self, folder: Path, scheduling: Scheduling = MULTIFACTOR) -> pl.DataFrame:
-        lines = "".join(f"{ZERO + at:.3f},{job},{reason}\n" for at, job, reason in self.reasons)
-        (folder / "reasons.csv").write_text(f"virtual,job,reason\n{lines}")
-        names = ("virtual", "backfill_last_cycle_us", "backfill_last_depth", "backfill_queue_length")
-        rows = [(ZERO + at, 1000.0, float(depth), float(queue)) for at, depth, queue in self.depths]
-        diagnostics = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Float64), orient="row")
-        reasons = read_reasons(folder / "reasons.csv", TIME, SlurmRecords())
-        return waits(self.collected(), self.plan, self.frame(), reasons, diagnostics, LAYOUT, scheduling, INTERVAL)
+        rows = [(at, job, "reason", reason) for at, job, reason in self.reasons]
+        rows += [(at, job, "backfill", setting) for at, job, setting in self.unreached]
+        lines = "".join(f"{ZERO + at:.3f},{100 + job},{about},{reason}\n" for at, job, about, reason in sorted(rows))
+        (folder / "reasons.csv").write_text(f"{HEADING}\n{lines}")
+        ids = self.collected().evidence.select("id", "slurm_id")
+        reasons = read_reasons(folder / "reasons.csv", TIME, SlurmRecords(), ids)
+        return waits(self.collected(), self.plan, self.frame(), reasons, LAYOUT, scheduling, INTERVAL)
 
     def of(self, job: int, folder: Path, scheduling: Scheduling = MULTIFACTOR) -> list[tuple[float, float, str]]:
         """The spans of a job: from, to, cause."""
@@ -247,22 +249,30 @@ def behind_a_wide_job(made: Made) -> tuple[int, int]:
     return one, two
 
 
-def test_jobs_of_one_user_that_backfill_did_not_reach(made: Made, tmp_path: Path) -> None:
+def test_jobs_that_backfill_did_not_reach(made: Made, tmp_path: Path) -> None:
     one, two = behind_a_wide_job(made)
-    scheduling = replace(IN_ORDER, most_tested_of_user=1)
-    assert made.of(one, tmp_path, scheduling) == [(10.0, 110.0, "priority")]
-    assert made.of(two, tmp_path, scheduling) == [(11.0, 110.0, "backfill"), (110.0, 120.0, "priority")]
-    assert "bf_max_job_user" in made.waits(tmp_path, scheduling)["reason"].to_list()
+    made.unreached = [(20.0, two, "bf_max_job_test"), (50.0, two, "")]
+    assert made.of(one, tmp_path) == [(10.0, 110.0, "priority")]
+    assert made.of(two, tmp_path) == [(11.0, 20.0, "priority"), (20.0, 50.0, "backfill"), (50.0, 120.0, "priority")]
+    assert "bf_max_job_test" in made.waits(tmp_path)["reason"].to_list()
 
 
-def test_jobs_behind_the_last_one_that_backfill_looked_at(made: Made, tmp_path: Path) -> None:
-    one, two = behind_a_wide_job(made)
-    made.depths = [(20.0, 2, 3), (50.0, 3, 3)]
-    scheduling = replace(IN_ORDER, most_tested=2)
-    assert made.of(one, tmp_path, scheduling)[0] == (10.0, 110.0, "priority")
-    assert made.of(two, tmp_path, scheduling)[:2] == [(11.0, 20.0, "priority"), (20.0, 50.0, "backfill")]
-    # A cycle that ended before its limit had a reason of its own, which is not known.
-    assert "backfill" not in made.waits(tmp_path, IN_ORDER)["cause"].to_list()
+def test_a_job_beyond_the_window_is_not_kept_from_starting(made: Made, tmp_path: Path) -> None:
+    one, _ = behind_a_wide_job(made)
+    made.unreached = [(20.0, one, "bf_window")]
+    spans = made.waits(tmp_path).filter(pl.col("job") == one)
+    assert spans.select("from", "to", "cause", "reason").rows() == [
+        (10.0, 20.0, "priority", ""),
+        (20.0, 110.0, "priority", "bf_window"),
+    ]
+
+
+def test_the_tasks_of_an_array_that_wait_have_its_reason(tmp_path: Path) -> None:
+    path = tmp_path / "reasons.csv"
+    path.write_text(f"{HEADING}\n{ZERO},-7,reason,Resources\n{ZERO + 1},{arrays.task_id(7, 2)},reason,Priority\n")
+    ids = pl.DataFrame({"id": [1, 2, 3], "slurm_id": [arrays.task_id(7, 1), arrays.task_id(7, 2), 7]})
+    found = read_reasons(path, TIME, SlurmRecords(), ids).select("job", "time", "word").rows()
+    assert found == [(1, 0.0, "no room"), (2, 0.0, "no room"), (2, 1.0, "ahead")]
 
 
 def test_a_job_that_was_put_back_waits_twice(made: Made, tmp_path: Path) -> None:
@@ -296,9 +306,12 @@ def test_jobs_whose_wait_has_no_end_are_left_out(made: Made, tmp_path: Path) -> 
 
 def test_torn_lines_of_reasons_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "reasons.csv"
-    path.write_text(f"virtual,job,reason\n{ZERO},1,Priority\n{ZERO + 1},2\nx,3,None\n{ZERO + 2},4,Reso")
-    assert read_reasons(path, TIME, SlurmRecords()).rows() == [(1, 0.0, "ahead", "Priority")]
-    assert read_reasons(tmp_path / "none.csv", TIME, SlurmRecords()).is_empty()
+    path.write_text(
+        f"{HEADING}\n{ZERO},101,reason,Priority\n{ZERO + 1},102\nx,103,reason,None\n{ZERO},99,reason,None\n{ZERO + 2},101,reason,R"
+    )
+    ids = pl.DataFrame({"id": [1, 2, 3], "slurm_id": [101, 102, 103]})
+    assert read_reasons(path, TIME, SlurmRecords(), ids).rows() == [(1, 0.0, "ahead", "Priority", None)]
+    assert read_reasons(tmp_path / "none.csv", TIME, SlurmRecords(), ids).is_empty()
 
 
 def test_shares_of_the_waiting_time(made: Made, tmp_path: Path) -> None:
@@ -357,7 +370,8 @@ def drawn_runs(draw: st.DrawFn) -> Made:
             made.executions.append({"job": job, "start": times[2], "end": times[3]})
         for at in sorted(draw(st.lists(INSTANTS, max_size=3))):
             made.reasons.append((at, job, draw(REASONS)))
-    made.depths = sorted((at, depth, 5) for at, depth in draw(st.lists(st.tuples(INSTANTS, st.integers(0, 5)), max_size=5)))
+    settings_of_backfill = st.sampled_from(["", "bf_max_job_test", "bf_window"])
+    made.unreached = draw(st.lists(st.tuples(INSTANTS, st.integers(1, len(made.jobs)), settings_of_backfill), max_size=5))
     begin, end = sorted((draw(INSTANTS), draw(INSTANTS)))
     absences = [Absence(0, "down", frozenset({"n1"}), begin, end)] if draw(st.booleans()) else []
     windows = [Reservation(1, "r", begin - 5, begin, end, frozenset({"n2", "n3"}), False)] if draw(st.booleans()) else []
@@ -365,7 +379,7 @@ def drawn_runs(draw: st.DrawFn) -> Made:
     return made
 
 
-@given(drawn_runs(), st.sampled_from([MULTIFACTOR, replace(IN_ORDER, most_tested=2, most_tested_of_user=1)]))
+@given(drawn_runs(), st.sampled_from([MULTIFACTOR, IN_ORDER]))
 @settings(max_examples=60, deadline=None)
 def test_the_spans_of_a_job_are_disjoint_and_cover_its_wait(tmp_path_factory: Any, made: Made, scheduling: Scheduling) -> None:
     spans = made.waits(tmp_path_factory.getbasetemp(), scheduling)

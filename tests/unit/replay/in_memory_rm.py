@@ -483,5 +483,4 @@ class InMemory(ResourceManager):
 def _queued(job: Job) -> QueuedJob:
     state = {"waits": JobState.PENDING, "plays": JobState.RUNNING}.get(job.state, JobState.ENDED)
     start = None if job.start is None else int(job.start)
-    reason = "held" if job.held else "?"
-    return QueuedJob(job.id, state, start, job.submission.name, reason, job.held, job.submission.processors, job.number)
+    return QueuedJob(job.id, state, start, job.submission.name, "?", job.held, job.submission.processors, job.number)

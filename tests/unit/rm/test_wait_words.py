@@ -1,4 +1,4 @@
-"""The reasons of waiting jobs in neutral words, and how many jobs a backfill cycle looks at."""
+"""The reasons of waiting jobs in neutral words."""
 
 from __future__ import annotations
 
@@ -38,25 +38,3 @@ def test_words_of_slurm(word: WaitWord, reasons: list[str]) -> None:
 
 def test_another_manager_says_nothing() -> None:
     assert OpenPbsRecords().wait_word("Priority") is WaitWord.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("settings", "version", "most"),
-    [
-        ("", "22.05.8", (500, None, 30.0)),
-        ("", "20.11.9", (100, None, 30.0)),
-        ("bf_max_job_test=50,bf_max_job_user=7,bf_interval=60", "22.05.8", (50, 7, 60.0)),
-        ("bf_max_job_user_part=3,bf_max_time=90,bf_interval=60", "25.11.1", (500, None, 90.0)),
-        ("bf_max_job_user=0", "25.11.1", (500, None, 30.0)),
-    ],
-)
-def test_how_far_a_backfill_cycle_looks(settings: str, version: str, most: tuple[int, int | None, float]) -> None:
-    told = f"SchedulerType = sched/backfill\nSLURM_VERSION = {version}\nSchedulerParameters = {settings}\n"
-    found = RECORDS.scheduling(told)
-    assert (found.most_tested, found.most_tested_of_user, found.longest_cycle) == most
-
-
-def test_no_backfill_no_limits() -> None:
-    found = RECORDS.scheduling("SchedulerType = sched/builtin\nSLURM_VERSION = 22.05.8\n")
-    assert (found.most_tested, found.most_tested_of_user, found.longest_cycle) == (None, None, None)
-    assert RECORDS.scheduling("").most_tested is None

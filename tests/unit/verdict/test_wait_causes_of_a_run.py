@@ -21,13 +21,13 @@ def results_of(folder: Path, reasons: str) -> Results:
         made.played(made.job(due=10.0 * number, runtime=50.0, processors=32, nodes=2), start=100.2 + 51 * (number - 2))
     made.write()
     if reasons:
-        (folder / "reasons.csv").write_text(f"virtual,job,reason\n{reasons}")
+        (folder / "reasons.csv").write_text(f"virtual,job_id,about,reason\n{reasons}")
     return results(RunFolder(folder), 32, 2, 10.0, {})
 
 
 def test_the_files_of_a_run_have_the_causes(tmp_path: Path) -> None:
     words = ((21.0, 2, "Resources"), (31.0, 3, "Priority"), (110.0, 3, "Resources"))
-    found = results_of(tmp_path, "".join(f"{VIRTUAL_ZERO + at},{job},{reason}\n" for at, job, reason in words))
+    found = results_of(tmp_path, "".join(f"{VIRTUAL_ZERO + at},{job},reason,{reason}\n" for at, job, reason in words))
     spans = pl.read_csv(io.BytesIO(found.files["waits.csv"]), schema=WAITS_SCHEMA)
     waited = spans.group_by("job").agg((pl.col("to") - pl.col("from")).sum().alias("waited"))
     jobs = pl.read_csv(io.BytesIO(found.files["jobs.csv"])).with_columns(wait=pl.col("start") - pl.col("submit"))

@@ -129,9 +129,6 @@ class SlurmRecords(Records):
             has_cycles=bool(configuration) and does_backfill,
             start_delay=batch_delay(configuration),
             longest_hold=backfill_hold(configuration) if does_backfill else 0.0,
-            most_tested=backfill_tests(configuration) if does_backfill else None,
-            most_tested_of_user=backfill_tests_of_user(configuration) if does_backfill else None,
-            longest_cycle=backfill_most_time(configuration) if does_backfill else None,
             # A cycle may take as long as the pause between two cycles.
             bounds={} if interval is None else {"backfill_cycle_seconds": interval},
         )
@@ -384,29 +381,6 @@ def backfill_hold(configuration: str) -> float:
     slurmctld's locks: no message of a launch or an end is handled."""
     microseconds = _parameter(configuration, "bf_yield_interval")
     return 2.0 if microseconds is None else microseconds / 1_000_000
-
-
-def backfill_tests(configuration: str) -> int | None:
-    """How many jobs a backfill cycle looks at, at most (bf_max_job_test; its default is 500 since 21.08, 100 before); None: there
-    is no configuration."""
-    told, version = _parameter(configuration, "bf_max_job_test"), version_in(configuration)
-    if told is not None:
-        return int(told)
-    release = tuple(map(int, re.findall(r"\d+", version or "")[:2]))
-    return None if not release else 500 if release >= (21, 8) else 100
-
-
-def backfill_tests_of_user(configuration: str) -> int | None:
-    """The same of one user (bf_max_job_user); None: no limit."""
-    told = _parameter(configuration, "bf_max_job_user")
-    return int(told) if told else None
-
-
-def backfill_most_time(configuration: str) -> float | None:
-    """Seconds after which a backfill cycle ends (bf_max_time; its default is bf_interval, and that of bf_interval 30); None: there
-    is no configuration."""
-    told = _parameter(configuration, "bf_max_time") or backfill_interval(configuration)
-    return told or (30.0 if configuration else None)
 
 
 def batch_delay(configuration: str) -> float:
