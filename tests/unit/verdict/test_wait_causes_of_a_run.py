@@ -27,7 +27,7 @@ def results_of(folder: Path, reasons: str) -> Results:
 
 def test_the_files_of_a_run_have_the_causes(tmp_path: Path) -> None:
     words = ((21.0, 2, "Resources"), (31.0, 3, "Priority"), (110.0, 3, "Resources"))
-    found = results_of(tmp_path, "".join(f"{VIRTUAL_ZERO + at},{job},reason,{reason}\n" for at, job, reason in words))
+    found = results_of(tmp_path, "".join(f"{VIRTUAL_ZERO + at},{100 + job},reason,{reason}\n" for at, job, reason in words))
     spans = pl.read_csv(io.BytesIO(found.files["waits.csv"]), schema=WAITS_SCHEMA)
     waited = spans.group_by("job").agg((pl.col("to") - pl.col("from")).sum().alias("waited"))
     jobs = pl.read_csv(io.BytesIO(found.files["jobs.csv"])).with_columns(wait=pl.col("start") - pl.col("submit"))
