@@ -72,7 +72,7 @@ diff: $(STAMP) ## the first job that starts at another instant in the second of 
 	$(CLI) $@
 
 .PHONY: why
-why: $(STAMP) ## why a job (JOB) of a finished run (RUN) waited, span by span
+why: $(STAMP) ## why the jobs of a finished run (RUN) waited, and what to try; of one (JOB) span by span
 	$(CLI) $@
 
 .PHONY: study

@@ -1,5 +1,8 @@
-"""`make why RUN=name JOB=12`: why a job of a finished run waited, span by span. Without JOB why all of them did, and the commands that
-try the settings to which that points; the files that these commands need are written."""
+"""`make why RUN=name JOB=12`: why a job of a finished run waited, span by span.
+
+Without JOB why all of them did, and the commands that try the settings to which that points; the files that these commands need are
+written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files and commands with which `make compare` tries the settings that a run's waits point to (mirage.verdict.wait_settings)."""
+"""The files and commands with which `make compare` tries the settings that a run's waits point to."""
 
 from __future__ import annotations
 

@@ -166,6 +166,14 @@ def test_limits(tmp_path: Path, sentence: str, limit: str, word: WaitWord) -> No
     assert found(tmp_path, main, []) == [(1.0, 5, "reason", limit)]
 
 
+def test_partitions_that_refuse_a_job(tmp_path: Path) -> None:
+    texts = ["JobId=5 requested down partition batch", "JobId=5 requested inactive partition batch"]
+    texts.append("JobId=5 can't run in partition batch: Requested time limit is invalid")
+    reasons = ["PartitionDown", "PartitionInactive", "PartitionConfig"]
+    main = [(at + 1.0, f"debug2: {text}") for at, text in enumerate(texts)]
+    assert found(tmp_path, main, []) == [(at + 1.0, 5, "reason", reason) for at, reason in enumerate(reasons)]
+
+
 def test_a_log_of_an_earlier_run_is_skipped(tmp_path: Path) -> None:
     old = [(at / 100, f"JobId=3. State=PENDING. Reason=Resources{at}. Priority=1. Partition=batch.") for at in range(9000)]
     new = [(95.0, "JobId=5. State=PENDING. Reason=Resources. Priority=1. Partition=batch.")]

@@ -42,9 +42,15 @@ COLUMNS = ("virtual", "job_id", "about", "reason")
 REASON, BACKFILL = "reason", "backfill"
 _LONGEST = 100
 
-_SUBMITTED, _STARTED, _HELD, _SAID = b"_submit_batch_job: ", b"llocate ", b"being held, ", b"Reason="
+_SUBMITTED, _STARTED, _HELD = b"_submit_batch_job: ", b"llocate ", b"being held, "
+_PARTITION = (
+    (b"requested down partition", "PartitionDown"),
+    (b"requested inactive partition", "PartitionInactive"),
+    (b"can't run in partition", "PartitionConfig"),
+)
 _IN_MAIN = re.compile(
     rb"ackfill: |BACKFILL: |being held, |_submit_batch_job: JobI|Allocate JobI|deallocate_nodes: JobI|Started JobI"
+    rb"|requested (?:down|inactive) partition|can't run in partition"
 )
 _JOB, _STAMP = re.compile(JOB), re.compile(STAMP)
 _REASON = re.compile(rb"(?:\. |New-|scheduling )Reason=([^.]*)\.")
@@ -164,6 +170,9 @@ def _changes(known: _Jobs, line: bytes, is_said: bool) -> Iterator[tuple[int, st
     elif _HELD in line:
         for job in _jobs_of(line):
             yield from known.said(job, limit_of(line.partition(_HELD)[2].decode(errors="replace")))
+    elif (closed := next((reason for text, reason in _PARTITION if text in line), None)) is not None:
+        for job in _jobs_of(line):
+            yield from known.said(job, closed)
     else:
         yield from known.backfill(line)
 
