@@ -8,6 +8,7 @@ whether others were before it. The cause follows from their values, and of the n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -244,7 +245,19 @@ def _own_times(ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
         holds.select("job", time="submit", held=pl.lit(1)),
         holds.select("job", time=col("submit") + col("hold_for") * second, held=pl.lit(0)),
         by_events.join(ended, on="job", how="semi", maintain_order="left"),
+        ended.select("job", "partition").join(_closed(collected), on="partition", maintain_order="left").drop("partition"),
     ]
+
+
+def _closed(collected: Collected) -> pl.DataFrame:
+    """Whether events let no jobs start in a partition: partition, time, closed."""
+    changes = []
+    for event in collected.events.done(actions.SET):
+        kind, _, name = event.target.partition(" ")
+        state = re.search(r"(?i)\bState=(\w+)", event.argument)
+        if kind == "partition" and state is not None and event.played is not None:
+            changes.append((name, event.played, int(state[1].upper() in ("DOWN", "INACTIVE"))))
+    return pl.DataFrame(changes, schema={"partition": pl.String, "time": pl.Float64, "closed": pl.Int32}, orient="row")
 
 
 def _words(ended: pl.DataFrame, reasons: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
@@ -290,7 +303,7 @@ def _ahead(known: pl.DataFrame) -> pl.DataFrame:
 # ---- the spans ----
 
 _VALUES: Mapping[str, Any] = {
-    **dict.fromkeys(("waiting", "accepted", "eligible", "later", "held", "conflicts", "ahead"), 0),
+    **dict.fromkeys(("waiting", "accepted", "eligible", "later", "held", "conflicts", "ahead", "closed"), 0),
     **dict.fromkeys(("word", "reason", "unreached"), ""),
 }
 """The values of the layers, with those before the first instant of a job."""
@@ -384,6 +397,7 @@ def _cause() -> pl.Expr:
         (~can_run & says(WaitWord.DEPENDENCY), WaitWord.DEPENDENCY.value),
         ((col("later") == 1) | (~can_run & says(WaitWord.BEGIN)), WaitWord.BEGIN.value),
         (~can_run & col("dependent").fill_null(False), WaitWord.DEPENDENCY.value),
+        (col("closed") == 1, WaitWord.PARTITION.value),
         *((says(one), one.value) for one in WaitWord if one in _TOLD and one is not WaitWord.NODES),
         (says(WaitWord.NODES), _ROOM),
         (ahead & unreached, _UNREACHED),

@@ -222,6 +222,15 @@ def test_dependency_begin_and_holds(made: Made, tmp_path: Path) -> None:
     assert made.of(told, tmp_path) == [(10.0, 60.0, "dependency"), (60.0, 62.0, "cycle")]
 
 
+def test_a_partition_that_events_close(made: Made, tmp_path: Path) -> None:
+    closed = made.job(10.0, 62.0, 70.0, "n1", partition="half")
+    other = made.job(10.0, 12.0, 70.0, "n3")
+    states = [("State=DOWN", 5.0), ("MaxTime=1:00:00", 20.0), ("state=UP", 60.0)]
+    made.events = ClusterEvents([replace(event("set", "partition half", at), argument=words) for words, at in states])
+    assert made.of(closed, tmp_path) == [(10.0, 60.0, "partition limit"), (60.0, 62.0, "cycle")]
+    assert made.of(other, tmp_path) == [(10.0, 12.0, "cycle")]
+
+
 def test_the_next_cycle_and_what_nothing_explains(made: Made, tmp_path: Path) -> None:
     soon = made.job(10.0, 10.0 + INTERVAL, 90.0, "n1")
     late = made.job(10.0, 80.0, 90.0, "n2")
