@@ -49,7 +49,7 @@ def _of_job(run: RunFolder, job: int, screen: Screen) -> Ending:
 
 
 def _of_run(run: RunFolder, screen: Screen) -> Ending:
-    member = run.metrics.get("wait_causes")
+    member = run.wait_causes
     if member is None:
         raise WrongUse(
             f"results/{run.name}/{METRICS_FILE} does not say why jobs waited; it is of an earlier release", parameter="run"

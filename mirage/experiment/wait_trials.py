@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mirage import ROOT
-from mirage.knobs.table import TABLE
+from mirage.knobs.knobs import text_of
+from mirage.knobs.table import COMPARISON, TABLE
 from mirage.records.file_names import EXPERIMENT_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.verdict.wait_settings import Trial
@@ -31,7 +32,10 @@ def command(run: RunFolder, trial: Trial) -> str:
     others = [
         f"{knob.name}={shlex.quote(value)}"
         for knob in TABLE
-        if "compare" in knob.targets and knob.name not in _OWN and (value := knobs.get(knob.name, "")) not in ("", knob.default)
+        if "compare" in knob.targets
+        and knob.group != COMPARISON
+        and knob.name not in _OWN
+        and (value := knobs.get(knob.name, "")) not in ("", knob.default, text_of(knob.parse(knob.default)))
     ]
     if trial.event:
         before = knobs.get("EVENTS", "")

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mirage.records.file_names import WAITS_FILE
+from mirage.records.file_names import JOBS_FILE, WAITS_FILE
 from mirage.records.wait_causes import CAUSES, UNEXPLAINED, sentence
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import Run
 from mirage.reports.theme import COLOURS, INK
 from mirage.reports.timeline import Steps, Timeline
 from mirage.text.words import counted, duration, number, percent
+from mirage.verdict.wait_settings import trials
 
 TITLE = "Why jobs waited"
 _OTHERS, _GREY = "other causes", "#999999"
@@ -33,6 +34,9 @@ def section(run: Run) -> Section | None:
         return None
     parts = [Part(_words(member), timeline=_over_time(run, member), table=_causes(member), is_wide=True)]
     parts += [Part("", table=table, is_wide=True) for table in _tables(member)]
+    if run.folder.has(JOBS_FILE) and (found := trials(run.folder)):
+        words = f"Settings to which this points; make why RUN={run.folder.name} prints the commands that try them:"
+        parts.append(Part(words, points=[f"{trial.held}; to try {trial.change}" for trial in found], is_wide=True))
     parts.append(Part("The longest waits:", points=[sentence(one) for one in member["longest"]], is_wide=True))
     return Section(TITLE, parts)
 

@@ -13,7 +13,7 @@ from polars import col
 
 from mirage.records.run_folder import RunFolder
 from mirage.records.wait_causes import BACKFILL, CYCLE
-from mirage.text.words import duration, number, percent
+from mirage.text.words import counted, duration, number, percent
 from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS
 from slurm_mirage.rm.evidence import WaitWord
 
@@ -91,7 +91,7 @@ def _held(group: Mapping[str, Any], length: float) -> str:
         last = max(last, span["to"])
     share = f", in {percent(covered / length)} of the run's length" if length > 0 else ""
     hours = number(group["held"] / 3600)
-    return f"{duration(group['waited'])} of the waits of {group['jobs']} jobs ({hours} processor hours){share}"
+    return f"{duration(group['waited'])} of the waits of {counted(group['jobs'], 'job')} ({hours} processor hours){share}"
 
 
 def _trial(run: RunFolder, cause: str, reason: str, held: str) -> Trial | None:

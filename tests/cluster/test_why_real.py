@@ -64,7 +64,7 @@ class Workload:
         licences: str = "",
         waits: Spans | None = None,
     ) -> int:
-        """A job that is submitted so many seconds after the beginning of the part. waits: since the submission, relative to that."""
+        """A job that is submitted so many seconds after the beginning of the part; waits: relative to that."""
         number = len(self.rows) + 1
         options = dict(word.removeprefix("--").split("=") for word in words.split() if "=" in word)
         nodes = int(options.get("nodes", "1"))
