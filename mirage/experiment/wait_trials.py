@@ -70,4 +70,5 @@ def _changed(run: RunFolder, config: str, changes: Mapping[str, Any]) -> str:
         given = {name: value or True for name, _, value in (word.partition("=") for word in given.split(",") if word)}
     settings["SchedulerParameters"] = {**(given or {}), **changes}
     heading = f"---\n# {config} with another {', '.join(changes)} (make why).\n"
-    return heading + yaml.safe_dump({**content, "settings": settings}, sort_keys=False)
+    text: str = yaml.safe_dump({**content, "settings": settings}, sort_keys=False)
+    return heading + text

@@ -20,6 +20,8 @@ from slurm_mirage.rm.evidence import WaitWord
 LEAST = 0.001
 """Share of the waiting time below which a cause points to nothing."""
 _LIMITS = (WaitWord.USER, WaitWord.ACCOUNT, WaitWord.QOS)
+_WITHOUT_LIMIT = {"bf_max_job_user", "bf_max_job_user_part", "bf_max_job_part", "bf_max_job_assoc", "bf_max_job_start"}
+"""Words of SchedulerParameters for which 0 is no limit."""
 _OF_TRES = (
     (r"QOS (\S+?)(?:'s)? max tres\((\S+)\) per user", "qos", "MaxTRESPerUser"),
     (r"QOS (\S+?)(?:'s)? max tres\((\S+)\) per account", "qos", "MaxTRESPerAccount"),
@@ -132,13 +134,7 @@ def _values(run: RunFolder, name: str) -> dict[str, Any]:
         return {name: math.ceil(float(limits) / 60) + 60} if limits is not None else {}  # type: ignore[arg-type]
     if name == "bf_interval":
         return {name: max(1, interval // 2)} if interval > 1 else {}
-    return {
-        "bf_max_job_user": {name: 0},
-        "bf_max_job_user_part": {name: 0},
-        "bf_max_job_part": {name: 0},
-        "bf_max_job_assoc": {name: 0},
-        "bf_max_job_start": {name: 0},
-        "bf_node_space_size": {name: 20000},
-        "bf_continue": {name: True},
-        "bf_max_time": {name: 10 * interval},
-    }.get(name, {})
+    if name in _WITHOUT_LIMIT:
+        return {name: 0}
+    others = {"bf_node_space_size": 20000, "bf_continue": True, "bf_max_time": 10 * interval}
+    return {name: others[name]} if name in others else {}
