@@ -98,7 +98,7 @@ def waits(
         return pl.DataFrame(schema=WAITS_SCHEMA)
     layers = [
         *_waiting(ended, collected),
-        *_own_times(ended, collected),
+        *_own_times(known, ended, collected),
         *_words(ended, reasons, collected),
         _conflicts(ended, collected),
     ]
@@ -159,8 +159,8 @@ def read_reasons(path: Path, time: TimeMap, records: Records, ids: pl.DataFrame)
 
 def _jobs(collected: Collected, plan: Sequence[PlanRow], jobs: pl.DataFrame) -> pl.DataFrame:
     """The jobs that were accepted, in order of their arrival in the queue: job, submit, accepted, arrival, leave (infinite if the
-    wait has no known end), partition, owner, limit, needs (columns of NEEDS_SCHEMA), dependent, asks_more, begin_after,
-    hold_for (virtual seconds)."""
+    wait has no known end), partition, owner, limit, needs (columns of NEEDS_SCHEMA), dependent, asks_more, array, at_once,
+    begin_after, hold_for (virtual seconds)."""
     rows = [_asked(row) for row in plan]
     asked = pl.DataFrame(rows, schema=_ASKED, orient="row")
     known = collected.evidence.select("id", "limit")
@@ -184,6 +184,8 @@ _ASKED = {
     "asks_more": pl.Boolean,
     "hold_for": pl.Float64,
     "begin_after": pl.Float64,
+    "array": pl.Int64,
+    "at_once": pl.Int64,
 }
 
 
@@ -193,7 +195,7 @@ def _asked(row: PlanRow) -> tuple[Any, ...]:
     more = request.constraint or request.gres or request.gpus or request.gpus_per_task or request.licences or request.switches
     limits = bool(more or request.contiguous or request.memory_per_node or request.memory_per_gpu or row.memory)
     waits_for = row.dependency != ""
-    return (row.id, *_places(row, request), row.owner, waits_for, limits, request.hold, request.begin)
+    return (row.id, *_places(row, request), row.owner, waits_for, limits, request.hold, request.begin, row.array, row.at_once)
 
 
 def _places(row: PlanRow, request: Request) -> tuple[str, int, int]:
@@ -226,7 +228,7 @@ def _waiting(ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
     ]
 
 
-def _own_times(ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
+def _own_times(known: pl.DataFrame, ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
     """Whether the job was submitted, could run by its dependencies and its instant of begin, had to begin later, and was held."""
     second = collected.time.second
     begins = ended.filter(col("begin_after") > 0)
@@ -245,8 +247,18 @@ def _own_times(ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
         holds.select("job", time="submit", held=pl.lit(1)),
         holds.select("job", time=col("submit") + col("hold_for") * second, held=pl.lit(0)),
         by_events.join(ended, on="job", how="semi", maintain_order="left"),
+        _throttled(known),
         ended.select("job", "partition").join(_closed(collected), on="partition", maintain_order="left").drop("partition"),
     ]
+
+
+def _throttled(known: pl.DataFrame) -> pl.DataFrame:
+    """Whether as many tasks of an array ran as may run at once, for each of its tasks."""
+    tasks = known.drop_nulls("at_once").select("job", "array", "at_once", "start", "end")
+    changes = [tasks.select("array", "at_once", time=name, step=pl.lit(step)) for name, step in (("start", 1), ("end", -1))]
+    running = pl.concat(changes).drop_nulls("time").sort("array", "time", "step", maintain_order=True)
+    running = running.with_columns(throttled=(col("step").cum_sum().over("array") >= col("at_once")).cast(pl.Int64))
+    return tasks.join(running, on="array", maintain_order="left").select("job", "time", "throttled")
 
 
 def _closed(collected: Collected) -> pl.DataFrame:
@@ -303,7 +315,7 @@ def _ahead(known: pl.DataFrame) -> pl.DataFrame:
 # ---- the spans ----
 
 _VALUES: Mapping[str, Any] = {
-    **dict.fromkeys(("waiting", "accepted", "eligible", "later", "held", "conflicts", "ahead", "closed"), 0),
+    **dict.fromkeys(("waiting", "accepted", "eligible", "later", "held", "conflicts", "ahead", "closed", "throttled"), 0),
     **dict.fromkeys(("word", "reason", "unreached"), ""),
 }
 """The values of the layers, with those before the first instant of a job."""
@@ -398,6 +410,7 @@ def _cause() -> pl.Expr:
         ((col("later") == 1) | (~can_run & says(WaitWord.BEGIN)), WaitWord.BEGIN.value),
         (~can_run & col("dependent").fill_null(False), WaitWord.DEPENDENCY.value),
         (col("closed") == 1, WaitWord.PARTITION.value),
+        (col("throttled") == 1, WaitWord.ARRAY.value),
         *((says(one), one.value) for one in WaitWord if one in _TOLD and one is not WaitWord.NODES),
         (says(WaitWord.NODES), _ROOM),
         (ahead & unreached, _UNREACHED),

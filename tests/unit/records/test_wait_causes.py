@@ -222,6 +222,18 @@ def test_dependency_begin_and_holds(made: Made, tmp_path: Path) -> None:
     assert made.of(told, tmp_path) == [(10.0, 60.0, "dependency"), (60.0, 62.0, "cycle")]
 
 
+def test_tasks_of_an_array_with_a_limit(made: Made, tmp_path: Path) -> None:
+    first = made.job(0.0, 0.0, 50.0, "n1", array=7, at_once=1)
+    second = made.job(0.0, 52.0, 100.0, "n1", array=7, at_once=1)
+    third = made.job(0.0, 101.0, 110.0, "n1", array=7, at_once=1)
+    made.job(0.0, 40.0, 110.0, "n2", array=8, at_once=2)
+    assert made.of(first, tmp_path) == []
+    assert made.of(second, tmp_path) == [(0.0, 50.0, "array limit"), (50.0, 52.0, "cycle")]
+    spans = [(0.0, 50.0, "array limit"), (50.0, 52.0, "cycle"), (52.0, 100.0, "array limit"), (100.0, 101.0, "cycle")]
+    assert made.of(third, tmp_path) == spans
+    assert "array limit" not in made.waits(tmp_path).filter(pl.col("job") == 4)["cause"].to_list()
+
+
 def test_a_partition_that_events_close(made: Made, tmp_path: Path) -> None:
     closed = made.job(10.0, 62.0, 70.0, "n1", partition="half")
     other = made.job(10.0, 12.0, 70.0, "n3")
