@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from functools import lru_cache
 
 # 22.05: `TRACE_JOBS: cleanup_completing: JobId=2`; 17.11: `cleanup_completing:  JobID=2 State=0x3 NodeCnt=1`. The number of a task
 # of an array, or of a part of a heterogeneous job, is in parentheses.
@@ -12,6 +13,7 @@ STAMP = rb"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\]"
 """Expression for a time stamp, with its text as a group."""
 
 
+@lru_cache(maxsize=16)
 def seconds_of(stamp: bytes) -> float | None:
     """Seconds since the epoch of a time stamp; None if there is no such time."""
     try:

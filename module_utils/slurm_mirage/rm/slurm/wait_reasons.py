@@ -23,7 +23,10 @@ import heapq
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 
 from ...base import user_folders
@@ -42,16 +45,18 @@ COLUMNS = ("virtual", "job_id", "about", "reason")
 REASON, BACKFILL = "reason", "backfill"
 _LONGEST = 100
 
-_SUBMITTED, _STARTED, _HELD = b"_submit_batch_job: ", b"llocate ", b"being held, "
+_HELD = b"being held, "
 _PARTITION = (
     (b"requested down partition", "PartitionDown"),
     (b"requested inactive partition", "PartitionInactive"),
     (b"can't run in partition", "PartitionConfig"),
 )
 _IN_MAIN = re.compile(
-    rb"ackfill: |BACKFILL: |being held, |_submit_batch_job: JobI|Allocate JobI|deallocate_nodes: JobI|Started JobI"
+    rb"ackfill: .*(?:beginning|completed testing|limit |reached end of|breaking out|have already checked|test for |Started JobI)"
+    rb"|after current backfill window|being held, |_submit_batch_job: JobI|Allocate JobI|deallocate_nodes: JobI"
     rb"|requested (?:down|inactive) partition|can't run in partition"
 )
+"""What the lines of slurmctld.log have that are read: other lines of the backfill scheduler are many."""
 _JOB, _STAMP = re.compile(JOB), re.compile(STAMP)
 _REASON = re.compile(rb"(?:\. |New-|scheduling )Reason=([^.]*)\.")
 _SKIPPED = re.compile(rb"have already checked \d+ jobs for (?:(partition)|user \d+(?: on (partition)|, (assoc))?)")
@@ -63,7 +68,8 @@ _CYCLE_ENDS = (
     (b"reached end of job queue", ""),
 )
 """Why a cycle ended, and the setting for it."""
-_BEYOND_WINDOW = (b"after current backfill window",)
+_SKIPPING = ("bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc")
+"""The settings of the groups of _SKIPPED."""
 _NUMBERS = re.compile(r" (?:limit of |of |request |with |limit )?\d+(?![\d(]).*$")
 _LEAD = re.compile(
     r"^(?:the job (?:is at or exceeds|request will exceed|is requesting more than allowed with) "
@@ -72,63 +78,73 @@ _LEAD = re.compile(
 """Beginnings of the sentences about limits, which say nothing."""
 
 
+class _Says(Enum):
+    """What a line says."""
+
+    SUBMITTED = 0
+    LEFT = 1
+    """The job has left the queue."""
+    REASON = 2
+    """The reason of a job."""
+    DEPTH = 3
+    """A pass of the main scheduler ended before all jobs."""
+    BEGIN = 4
+    """A backfill cycle begins."""
+    TESTED = 5
+    """It tests a job."""
+    SKIPPED = 6
+    """It does not, because of a setting."""
+    STOPPED = 7
+    """It ends, because of a setting, or after all jobs."""
+    COMPLETED = 8
+    """It has ended."""
+
+
+_Said = tuple[_Says, int, str]
+"""What a line says, of which job, and its word."""
+
+
 class _Jobs:
     """What is known of the waiting jobs, and the changes of it."""
 
     def __init__(self) -> None:
-        self.waiting: set[int] = set()
+        self._waiting: set[int] = set()
         self._now: dict[tuple[int, str], str] = {}
+        self._in_cycle = False
         self._stopped: str | None = None
-        """Why the backfill cycle has ended that is under way; None: not yet."""
-        self._unreached: dict[int, str] = {}
+        """The setting that ended the backfill cycle, empty for all jobs; None: not yet, or its time was over."""
+        self._skipped: dict[int, str] = {}
         self._tested: set[int] = set()
-        self._in_cycle = False
 
-    def submitted(self, job: int) -> None:
-        self.waiting.add(job)
-
-    def left(self, job: int) -> None:
-        self.waiting.discard(job)
-        for about in (REASON, BACKFILL):
-            self._now.pop((job, about), None)
-
-    def said(self, job: int, reason: str) -> Iterator[tuple[int, str, str]]:
-        self.waiting.add(job)
-        yield from self._change(job, REASON, reason)
-
-    def depth_reached(self) -> Iterator[tuple[int, str, str]]:
-        """A pass of the main scheduler ended before all jobs: the others are before those that it has never tested."""
-        for job in sorted(self.waiting):
-            if (job, REASON) not in self._now:
-                yield from self._change(job, REASON, "Priority")
-
-    def backfill(self, line: bytes) -> Iterator[tuple[int, str, str]]:
-        """A line of the backfill scheduler."""
-        if line.endswith((b"beginning", b"beginning.")):
-            self._in_cycle, self._stopped, self._unreached, self._tested = True, None, {}, set()
-        elif b"test for " in line:
-            self._tested.update(_jobs_of(line))
-        elif (skipped := _SKIPPED.search(line)) is not None:
-            words = (b"bf_max_job_part", b"bf_max_job_user_part", b"bf_max_job_assoc")
-            name = next((name for name, word in zip(words, skipped.groups()) if word), b"bf_max_job_user").decode()
-            self._unreached.update(dict.fromkeys(_jobs_of(line[skipped.end() :]), name))
-        elif any(text in line for text in _BEYOND_WINDOW):
-            self._unreached.update(dict.fromkeys(_jobs_of(line), "bf_window"))
-        elif b"completed testing" in line:
-            yield from self._cycle_completed()
-        else:
-            found = [name for text, name in _CYCLE_ENDS if text in line]
-            self._stopped = found[0] if found else self._stopped
-
-    def _cycle_completed(self) -> Iterator[tuple[int, str, str]]:
-        if not self._in_cycle:
-            return
-        # Without a word about the end, the time was over.
-        stopped = "bf_max_time" if self._stopped is None else self._stopped
-        for job in sorted(self.waiting):
-            reached = job in self._tested
-            yield from self._change(job, BACKFILL, self._unreached.get(job, "" if reached else stopped))
-        self._in_cycle = False
+    def take(self, says: _Says, job: int, word: str) -> Iterator[tuple[int, str, str]]:
+        """Take what a line says into account; the changes: job, about, reason."""
+        if says is _Says.TESTED:
+            self._tested.add(job)
+        elif says is _Says.REASON:
+            self._waiting.add(job)
+            yield from self._change(job, REASON, word)
+        elif says is _Says.SUBMITTED:
+            self._waiting.add(job)
+        elif says is _Says.LEFT:
+            self._waiting.discard(job)
+            for about in (REASON, BACKFILL):
+                self._now.pop((job, about), None)
+        elif says is _Says.DEPTH:
+            # Others are before the jobs that no pass has tested yet.
+            for one in sorted(self._waiting):
+                if (one, REASON) not in self._now:
+                    yield from self._change(one, REASON, "Priority")
+        elif says is _Says.BEGIN:
+            self._in_cycle, self._stopped, self._skipped, self._tested = True, None, {}, set()
+        elif says is _Says.SKIPPED:
+            self._skipped[job] = word
+        elif says is _Says.STOPPED:
+            self._stopped = word
+        elif self._in_cycle:
+            self._in_cycle = False
+            stopped = "bf_max_time" if self._stopped is None else self._stopped
+            for one in sorted(self._waiting):
+                yield from self._change(one, BACKFILL, self._skipped.get(one, "" if one in self._tested else stopped))
 
     def _change(self, job: int, about: str, reason: str) -> Iterator[tuple[int, str, str]]:
         if self._now.get((job, about), "" if about == BACKFILL else None) != reason:
@@ -143,49 +159,67 @@ def reasons_in_logs(folder: Path, offset: int, since: float) -> Iterator[tuple[s
         return
     known = _Jobs()
     with user_folders.open_folder(folder.parent, folder.name) as logs:
-        said = ((line[len(b"sched: ") :], True) for line in _since(logs, SCHEDULER_LOG, since) if line.startswith(b"sched: ["))
-        main = ((line, False) for line in raw_lines(logs, "slurmctld.log", offset) if _IN_MAIN.search(line) and line[:1] == b"[")
-        for line, is_said in heapq.merge(main, said, key=lambda one: one[0][: len("[2026-11-22T10:17:36.137]")]):
-            stamp = _STAMP.match(line)
-            instant = None if stamp is None else seconds_of(stamp[1])
-            if stamp is None or instant is None or instant < since:
-                continue
-            for row in _changes(known, line.rstrip(), is_said):
-                yield f"{instant:.3f}", *row
+        scheduler = (line[len(b"sched: ") :] for line in _since(logs, SCHEDULER_LOG, since) if line.startswith(b"sched: "))
+        main = filter(_IN_MAIN.search, raw_lines(logs, "slurmctld.log", offset))
+        for stamp, says, job, word in heapq.merge(_said(main, _in_main), _said(scheduler, _in_scheduler), key=itemgetter(0)):
+            instant = seconds_of(stamp)
+            if instant is not None and instant >= since:
+                for row in known.take(says, job, word):
+                    yield f"{instant:.3f}", *row
 
 
-def _changes(known: _Jobs, line: bytes, is_said: bool) -> Iterator[tuple[int, str, str]]:
-    if is_said:
-        if b"already tested" in line:
-            yield from known.depth_reached()
-        elif (reason := _REASON.search(line)) is not None:
-            for job in _jobs_of(line):
-                yield from known.said(job, _short(reason[1].decode(errors="replace")))
-    elif _SUBMITTED in line:
-        for job in _jobs_of(line):
-            known.submitted(job)
-    elif _STARTED in line or b"Started JobI" in line or b"deallocate_nodes" in line:
-        for job in _jobs_of(line):
-            known.left(job)
-    elif _HELD in line:
-        for job in _jobs_of(line):
-            yield from known.said(job, limit_of(line.partition(_HELD)[2].decode(errors="replace")))
-    elif (closed := next((reason for text, reason in _PARTITION if text in line), None)) is not None:
-        for job in _jobs_of(line):
-            yield from known.said(job, closed)
-    else:
-        yield from known.backfill(line)
+def _said(lines: Iterable[bytes], read: Callable[[bytes], _Said | None]) -> Iterator[tuple[bytes, _Says, int, str]]:
+    """The time stamps of lines with what they say. Most lines are those of the pass before with other time stamps."""
+    for line in lines:
+        stamp = _STAMP.match(line)
+        if stamp is not None and (said := read(line[stamp.end() :].rstrip())) is not None:
+            yield stamp[1], *said
 
 
-def _jobs_of(line: bytes) -> list[int]:
+@lru_cache(maxsize=1 << 16)
+def _in_scheduler(text: bytes) -> _Said | None:
+    """What a line of scheduler.log says."""
+    if b"already tested" in text:
+        return _Says.DEPTH, 0, ""
+    reason, job = _REASON.search(text), _job_of(text)
+    return None if reason is None or job is None else (_Says.REASON, job, _short(reason[1].decode(errors="replace")))
+
+
+@lru_cache(maxsize=1 << 16)
+def _in_main(text: bytes) -> _Said | None:
+    """What a line of slurmctld.log says."""
+    if text.endswith((b"beginning", b"beginning.")):
+        return _Says.BEGIN, 0, ""
+    if b"completed testing" in text:
+        return _Says.COMPLETED, 0, ""
+    if (ended := next((setting for words, setting in _CYCLE_ENDS if words in text), None)) is not None:
+        return _Says.STOPPED, 0, ended
+    skipped = _SKIPPED.search(text)
+    if (job := _job_of(text if skipped is None else text[skipped.end() :])) is None:
+        return None
+    if skipped is not None:
+        named = (setting for setting, word in zip(_SKIPPING, skipped.groups()) if word)
+        return _Says.SKIPPED, job, next(named, "bf_max_job_user")
+    if b"after current backfill window" in text:
+        return _Says.SKIPPED, job, "bf_window"
+    if b"test for " in text:
+        return _Says.TESTED, job, ""
+    if b"_submit_batch_job: " in text:
+        return _Says.SUBMITTED, job, ""
+    if _HELD in text:
+        return _Says.REASON, job, limit_of(text.partition(_HELD)[2].decode(errors="replace"))
+    if (closed := next((reason for words, reason in _PARTITION if words in text), None)) is not None:
+        return _Says.REASON, job, closed
+    return _Says.LEFT, job, ""
+
+
+def _job_of(text: bytes) -> int | None:
     """The job that a line names; the waiting tasks of an array as one with a minus."""
-    match = _JOB.search(line)
+    match = _JOB.search(text)
     if match is None:
-        return []
+        return None
     array, task, own_id = (word.decode() if word else "" for word in match.groups())
-    if line[match.end() : match.end() + 2] == b"_*":
-        return [-int(own_id)]
-    return [id_of(own_id, array, task)]
+    return -int(own_id) if text.startswith(b"_*", match.end()) else id_of(own_id, array, task)
 
 
 def limit_of(sentence: str) -> str:
