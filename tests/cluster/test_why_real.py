@@ -33,8 +33,11 @@ CONFIGURATION = "tests/cluster/why.conf"
 BLOCK = 10800
 """Seconds between the beginnings of two parts of the workload."""
 HOUR = 3600
-STEP = 30.0
-"""Seconds between two backfill cycles, and the largest error of the ends of a span."""
+STEP = 32.0
+"""The largest error of the ends of a span: seconds between two backfill cycles, and two of slurmctld's own timers."""
+SCHEDULER = {
+    "bf_interval": 30, "bf_max_job_test": 5, "bf_max_job_user": 3, "bf_node_space_size": 100, "bf_continue": True,
+}  # fmt: skip
 COLUMNS = (
     "JobID", "User", "Partition", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "State", "TimelimitRaw", "ReqCPUS",
     "AllocCPUS", "ReqNodes", "AllocNodes", "Licenses", "SubmitLine",
@@ -185,16 +188,22 @@ def cluster() -> Iterator[str]:
     yield Path(directory).name
 
 
+@pytest.fixture
+def config() -> Iterator[str]:
+    """A configuration of the scheduler with low limits of the backfill cycles."""
+    path = ROOT / f"configs/why-test-{os.getpid()}.yml"
+    path.write_text(json.dumps({"settings": {"SchedulerParameters": SCHEDULER}}))
+    yield path.stem
+    path.unlink()
+
+
 _runs = count()
 
 
 @pytest.fixture
-def results(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A folder in results for a run, which stays if the test fails."""
-    folder = ROOT / f"results/why-test-{os.getpid()}-{next(_runs)}"
-    yield folder
-    if not request.node.stash.get("failed", False):
-        shutil.rmtree(folder, ignore_errors=True)
+def results() -> Path:
+    """A folder in results for a run; a test that has passed removes it."""
+    return ROOT / f"results/why-test-{os.getpid()}-{next(_runs)}"
 
 
 def experiment(folder: Path, **knobs: object) -> str:
@@ -204,11 +213,12 @@ def experiment(folder: Path, **knobs: object) -> str:
     return answer.stdout
 
 
-def test_each_cause_alone(cluster: str, results: Path, tmp_path: Path) -> None:
+def test_each_cause_alone(cluster: str, config: str, results: Path, tmp_path: Path) -> None:
     made = workload()
     assert len(made.rows) == 60
     log, events = made.write(tmp_path)
-    experiment(results, CLUSTER=cluster, SLURM_CONF=CONFIGURATION, ACCOUNTING="yes", TRACE=log, EVENTS=events)
+    machine = {"CLUSTER": cluster, "SLURM_CONF": CONFIGURATION, "ACCOUNTING": "yes", "CONFIG": config}
+    experiment(results, **machine, TRACE=log, EVENTS=events)
     spans = pl.read_csv(results / "waits.csv", schema=WAITS_SCHEMA)
     zero = pl.read_csv(results / "jobs.csv")["submit"].min()
     assert isinstance(zero, float | int)
@@ -235,6 +245,7 @@ def test_each_cause_alone(cluster: str, results: Path, tmp_path: Path) -> None:
     assert "bf_window" in spans.filter(pl.col("job") == 60)["reason"].to_list()
     assert json.loads((results / "metrics.json").read_text())["wait_causes"]["unexplained"] < 0.05
     assert not wrong
+    shutil.rmtree(results)
 
 
 def test_little_of_the_waits_of_kth_stays_unexplained(results: Path) -> None:
@@ -250,3 +261,4 @@ def test_little_of_the_waits_of_kth_stays_unexplained(results: Path) -> None:
     print(f"\n{waited['causes']}")
     assert waited["reasons_recorded"] and waited["waited"] > 100 * HOUR / 10
     assert waited["unexplained"] < 0.05
+    shutil.rmtree(results)
