@@ -73,8 +73,10 @@ _TOLD = {
 _WINDOW = "bf_window"
 """The setting that keeps no job with room from starting: backfilling looks at the job, and reserves nothing for it."""
 MOST_USERS = 20
-_NAMED = 4
-"""Causes that the sentence about a job names."""
+_LEAST_LAG = 0.001
+"""Trace seconds: a job that was submitted later than due by less was not late."""
+_NAMED, _LEAST_NAMED = 4, 0.005
+"""Causes that the sentence about a job names, of at least that share of its wait."""
 LONGEST = 10
 
 
@@ -167,7 +169,8 @@ def _jobs(collected: Collected, plan: Sequence[PlanRow], jobs: pl.DataFrame) -> 
     table = jobs.filter(col("submit").is_not_null() & (col("state") != "LOST")).join(known, on="id", maintain_order="left")
     table = table.join(asked, on="id", maintain_order="left", suffix="_asked")
     stopped = pl.when(col("start").is_null()).then("end")
-    accepted = col("submit") + col("submit_lag").fill_null(0.0).clip(0.0)
+    lag = col("submit_lag").fill_null(0.0)
+    accepted = col("submit") + pl.when(lag >= _LEAST_LAG).then(lag).otherwise(0.0)
     return (
         table.with_columns(accepted=accepted, leave=pl.coalesce("start", stopped).fill_null(np.inf))
         .with_columns(arrival=pl.max_horizontal("accepted", col("eligible").fill_null(-np.inf)))
@@ -528,9 +531,10 @@ def _of_job(spans: pl.DataFrame) -> dict[str, Any]:
 
 def sentence(one: Mapping[str, Any]) -> str:
     """One sentence about the wait of a job, a member of "longest"."""
-    named = [f"{duration(length)}: {CAUSES.get(cause, cause)}" for cause, length in list(one["causes"].items())[:_NAMED]]
-    left = sum(list(one["causes"].values())[_NAMED:])
-    rest = [f"{duration(left)}: other causes"] if left else []
+    shown = [(cause, length) for cause, length in one["causes"].items() if length >= _LEAST_NAMED * one["waited"]][:_NAMED]
+    named = [f"{duration(length)}: {CAUSES.get(cause, cause)}" for cause, length in shown]
+    left = one["waited"] - sum(length for _, length in shown)
+    rest = [f"{duration(left)}: other causes"] if left >= _LEAST_NAMED * one["waited"] else []
     where = ", ".join(
         [
             *([counted(one["processors"], "processor")] if one.get("processors") else []),

@@ -17,7 +17,7 @@ from mirage.text.words import counted, duration, number, percent
 from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS
 from slurm_mirage.rm.evidence import WaitWord
 
-LEAST = 0.001
+LEAST = 0.01
 """Share of the waiting time below which a cause points to nothing."""
 _LIMITS = (WaitWord.USER, WaitWord.ACCOUNT, WaitWord.QOS)
 _WITHOUT_LIMIT = {"bf_max_job_user", "bf_max_job_user_part", "bf_max_job_part", "bf_max_job_assoc", "bf_max_job_start"}
