@@ -29,20 +29,26 @@ def command(run: RunFolder, trial: Trial) -> str:
     if not knobs:
         raise WrongUse(f"results/{run.name}/{EXPERIMENT_FILE} does not say the knobs of the run", parameter="run")
     config = knobs["CONFIG"]
+    left_out = {*_OWN, *(("EVENTS",) if trial.event else ())}
+    # The machine is that of SLURM_CONF, or of CLASSES.
+    left_out |= {"NODES", "CPUS", "CLASSES"} if knobs.get("SLURM_CONF") else {"NODES", "CPUS"} if knobs.get("CLASSES") else set()
     others = [
         f"{knob.name}={shlex.quote(value)}"
         for knob in TABLE
         if "compare" in knob.targets
         and knob.group != COMPARISON
-        and knob.name not in _OWN
+        and knob.name not in left_out
         and (value := knobs.get(knob.name, "")) not in ("", knob.default, text_of(knob.parse(knob.default)))
     ]
     if trial.event:
         before = knobs.get("EVENTS", "")
         path = run.path / f"why-{trial.name}.csv"
-        first = Path(before).read_text().rstrip() if before else "instant,action,target,argument"
-        write_atomically(path, f"{first}\n{trial.event}\n".encode())
-        others = [word for word in others if not word.startswith("EVENTS=")]
+        lines = Path(before).read_text().splitlines() if before else ["instant,action,target,argument"]
+        # Those that set the same limit would take it back.
+        limit = trial.event.partition(",")[2].rpartition("=")[0]
+        write_atomically(
+            path, "".join(f"{line}\n" for line in [*lines, trial.event] if line is trial.event or f",{limit}=" not in line)
+        )
         words = [f"CONFIG={config}", f'EVENTS="{before or "none"} results/{run.name}/{path.name}"']
     else:
         name = f"why-{trial.name}"
@@ -67,7 +73,8 @@ def _changed(run: RunFolder, config: str, changes: Mapping[str, Any]) -> str:
         in_force = re.search(r"(?m)^SchedulerParameters\s*=\s*(\S+=\S*|\w+\S*)$", run.configuration)
         given = None if in_force is None or in_force[1] == "(null)" else in_force[1]
     if isinstance(given, str):
-        given = {name: value or True for name, _, value in (word.partition("=") for word in given.split(",") if word)}
+        words = (word.partition("=") for word in given.split(",") if word)
+        given = {name: (int(value) if value.isdigit() else value) if sign else True for name, sign, value in words}
     settings["SchedulerParameters"] = {**(given or {}), **changes}
     heading = f"---\n# {config} with another {', '.join(changes)} (make why).\n"
     text: str = yaml.safe_dump({**content, "settings": settings}, sort_keys=False)

@@ -118,9 +118,10 @@ def test_the_settings_to_which_a_run_points(run: Path, tmp_path: Path, monkeypat
 
 def test_events_of_the_run_stay(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my log.swf").write_text("1 0 0 1 1 -1 -1 1 1 -1 1 1 1 1 1 -1 -1 -1\n")
-    (tmp_path / "own.csv").write_text("instant,action,target,argument\n1h,drain,n1,x\n")
+    (tmp_path / "own.csv").write_text("instant,action,target,argument\n1h,drain,n1,x\n2h,set,qos normal,MaxJobsPerUser=1\n")
     monkeypatch.chdir(tmp_path)
     with_settings(run, tmp_path, monkeypatch, EVENTS="own.csv")
     _, said = call(RUN="a")
     assert 'results/a/why-qos-normal-MaxJobsPerUser.csv"' in said
-    assert "1h,drain,n1,x" in (run / "why-qos-normal-MaxJobsPerUser.csv").read_text().splitlines()
+    lines = (run / "why-qos-normal-MaxJobsPerUser.csv").read_text().splitlines()[1:]
+    assert lines == ["1h,drain,n1,x", "0,set,qos normal,MaxJobsPerUser=-1"]
