@@ -420,8 +420,7 @@ TABLE = (
         speed,
         f"a number above 0 and up to {MAX_SPEED} (20, 0.5), event or auto",
         "the clock. auto: event where it can be, else the largest constant number for which the run is valid (make cluster: 1). "
-        "event: the cluster's time stops while its processes compute, and jumps to the next event when all of them wait "
-        "(one host). A number: all of Slurm sees time pass so many times faster; 1: real time",
+        "event: time stops while the cluster computes (one host). A number: time passes so many times faster; 1: real time",
         _BUILD,
         is_input=True,
         group=TIME,
@@ -445,8 +444,7 @@ TABLE = (
         "disk",
         one_of("disk", "memory"),
         "disk or memory",
-        "where slurmctld's saved state has to be before it goes on; memory: in the kernel's page cache, which is faster, but a "
-        "host that crashes may lose jobs (not with SPEED=1)",
+        "where slurmctld's saved state has to be before it goes on; memory: a host that crashes may lose jobs (not with SPEED=1)",
         _BUILD,
         group=TIME,
         variable="mirage_saves",
