@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mirage.knobs.table import GROUPS, TABLE, Knob
@@ -17,9 +18,9 @@ HEAD = """\
 <!-- Generated from mirage/knobs/table.py: .venv/bin/python -m mirage.knobs.document > docs/knobs.md -->
 
 A knob is given to make, as in `make experiment NODES=100 SHRINK=50`, or in the environment. All knobs are checked before
-anything is started or written. Where the last column names an Ansible variable, an inventory can have a value too; a given knob has
-precedence. Targets: "studies" are all values of STUDY, study-NAME one of them; "runs" experiment, compare and the studies; "offline"
-workload, workload-report, metrics and simulate.
+anything is started or written. Where the last column names an Ansible variable, an inventory can have a value too; a given knob
+has precedence. Targets: "studies" are all values of STUDY, study-NAME one of them; "runs" experiment, compare and the studies;
+"offline" workload, workload-report, metrics and simulate.
 """
 COLUMNS = ("knob", "default", "meaning", "may be", "targets; variable")
 
@@ -37,7 +38,8 @@ def document() -> str:
 def _cells(knob: Knob) -> tuple[str, ...]:
     default = f"`{knob.default}`" if knob.default else knob.shown or "-"
     variable = f"; `{knob.variable}`" if knob.variable else ""
-    return f"`{knob.name}`", default, knob.meaning, knob.may_be, ", ".join(_shortened(knob.targets)) + variable
+    may_be = re.sub("^the path of [^;]*", "a path", knob.may_be)
+    return f"`{knob.name}`", default, knob.meaning, may_be, ", ".join(_shortened(knob.targets)) + variable
 
 
 def _shortened(targets: Sequence[str]) -> list[str]:
