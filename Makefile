@@ -71,6 +71,10 @@ check: $(STAMP) ## compute every number of a finished run, sweep or comparison (
 diff: $(STAMP) ## the first job that starts at another instant in the second of two runs (RUNS), with both queues
 	$(CLI) $@
 
+.PHONY: why
+why: $(STAMP) ## why the jobs of a finished run (RUN) waited, and what to try; of one (JOB) span by span
+	$(CLI) $@
+
 .PHONY: study
 study: $(STAMP) ## a published comparison (STUDY): scms, suspend, malleable, malleable-share or filler; FULL=yes: the published size
 	@exec $(BIN)/python -m studies $(STUDY)

@@ -22,6 +22,7 @@ WITHOUT_CLUSTER = {
     "workload-report": "a page about a workload (TRACE or MODEL): sizes, run times, submissions, estimates, load",
     "report": "make report.html of a finished run, sweep or comparison (RUN) again, from the files beside it",
     "diff": "the first job that starts at another instant in the second of two runs (RUNS), with both queues",
+    "why": "why the jobs of a finished run (RUN) waited, and what to try; of one (JOB) span by span",
     "check": "compute every number of a finished run, sweep or comparison (RUN) again from its records, and compare",
     "figure-load": "average load of conservative backfilling against the accuracy of estimates, simulated",
 }

@@ -33,6 +33,7 @@ TARGETS = {
     "compare": ("mirage.commands.compare", "compare"),
     "report": ("mirage.commands.report", "report"),
     "check": ("mirage.commands.check", "check"),
+    "why": ("mirage.commands.why", "why"),
     "diff": ("mirage.commands.diff", "diff"),
     "metrics": ("mirage.commands.metrics", "metrics"),
     "workload": ("mirage.commands.workload", "workload"),

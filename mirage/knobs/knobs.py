@@ -211,6 +211,7 @@ class OutputKnobs:
 
     run: str | None
     runs: str | None
+    job: int | None
     out: str
     archive: str
 

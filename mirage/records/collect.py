@@ -81,6 +81,15 @@ _PLAN: Schema = {
     "request": pl.String,
     "owner": pl.String,
 }
+PLACEMENTS_SCHEMA: Schema = {
+    "job": pl.Int64,
+    "start": pl.Float64,
+    "end": pl.Float64,
+    "hosts": pl.String,
+    "processors": pl.Int64,
+}
+"""Executions of jobs, and parts of them before changes of size; instants of those before the last one are the manager's whole
+seconds. `hosts` is a list of nodes, the end is when the processors were free again, null if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +183,8 @@ class Collected:
     """Columns of `cluster_events.CAUSED_SCHEMA`: executions that ended before their time, with the events that ended them."""
     availability: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=AVAILABILITY_SCHEMA))
     """Columns of `AVAILABILITY_SCHEMA`: when nodes were out of service, or emptied for maintenance."""
+    placements: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PLACEMENTS_SCHEMA))
+    """Columns of `PLACEMENTS_SCHEMA`: which nodes the executions of jobs had."""
     halted_by_events: float = 0.0
     """The part of `halted` after events that ended the controller."""
     names: Names = IMPLEMENTATIONS[DEFAULT].records.names
@@ -259,6 +270,7 @@ def collect(run: RunFolder) -> Collected:
         events=events,
         caused=pl.concat([cluster_events.caused(events, lines, time, halted_by_events), told_late.drop_nulls("cause")]),
         availability=cluster_events.availability(events, lines, time, layout),
+        placements=_placements(lines, jobs, evidence, time),
         launch_cost=None if journal.launch_cost.narrow is None else joined.select(col("launch_cost").mean()).item(),
         launch_cost_error=joined.select(col("launch_error").max()).item(),
         launch_cost_reason=journal.launch_cost.reason,
@@ -448,6 +460,21 @@ def _jobs(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
 def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     instants = (time.trace(col(f"v_{name}")).alias(name) for name in ("suspend", "resume"))
     return pauses.sort("v_suspend", "v_resume", "id").select(col("id").alias("job"), *instants)
+
+
+def _placements(lines: pl.DataFrame, jobs: pl.DataFrame, evidence: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+    """The table of `PLACEMENTS_SCHEMA`. lines: of the completion log (`run_records.completions`)"""
+    about = jobs.select("id", "start", "end").join(evidence.select("id", "freed"), on="id", maintain_order="left")
+    is_last = col("id").is_last_distinct()
+    ran = lines.join(about, on="id", how="left", maintain_order="left").with_columns(is_last=is_last).filter("s_ran")
+    refined = {name: pl.when("is_last").then(pl.max_horizontal(time.trace(col(f"s_{name}")), name)) for name in ("start", "end")}
+    return ran.select(
+        job="id",
+        start=refined["start"].otherwise(time.trace(col("s_start"))),
+        end=(refined["end"] + col("freed").fill_null(0.0)).fill_null(time.trace(col("s_end"))),
+        hosts="hosts",
+        processors=col("s_allocated"),
+    )
 
 
 def _executions(runs: pl.DataFrame, records: pl.DataFrame, joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:

@@ -29,15 +29,15 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
     there if a job had more than one execution, availability.csv if events took nodes out of service, and the tables of a kind of
     jobs if there were such jobs."""
     files: dict[str, bytes] = {
-        JOBS_FILE: _csv(collected.jobs),
-        SUSPENSIONS_FILE: _csv(collected.suspensions),
+        JOBS_FILE: csv_of(collected.jobs),
+        SUSPENSIONS_FILE: csv_of(collected.suspensions),
         SCHEDULE_FILE: _schedule(collected, processors, nodes),
     }
     if not collected.executions.is_empty():
-        files[EXECUTIONS_FILE] = _csv(collected.executions)
+        files[EXECUTIONS_FILE] = csv_of(collected.executions)
     if not collected.availability.is_empty():
-        files[AVAILABILITY_FILE] = _csv(collected.availability)
-    return files | {name: _csv(table) for kind in KINDS for name, table in kind.tables(collected).items()}
+        files[AVAILABILITY_FILE] = csv_of(collected.availability)
+    return files | {name: csv_of(table) for kind in KINDS for name, table in kind.tables(collected).items()}
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:
@@ -45,7 +45,8 @@ def rounded(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(cs.float().round(6))
 
 
-def _csv(frame: pl.DataFrame) -> bytes:
+def csv_of(frame: pl.DataFrame) -> bytes:
+    """A table as it is written."""
     return rounded(frame).write_csv().encode()
 
 

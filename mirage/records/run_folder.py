@@ -24,6 +24,7 @@ from mirage.records.file_names import (
     RUN_FILE,
     SAMPLES_FILE,
     STATUS_FILE,
+    WAITS_FILE,
     WORKLOAD_FILE,
 )
 from mirage.records.shapes import (
@@ -36,6 +37,7 @@ from mirage.records.shapes import (
     OFFSETS_JSON,
     QUEUE_JSON,
     STATUS_JSON,
+    WAITED_JSON,
 )
 from slurm_mirage.base import strict_json
 from slurm_mirage.base.errors import WrongUse
@@ -280,6 +282,20 @@ class RunFolder:
         """The verdict in metrics.json; nothing else of it is checked."""
         validity: dict[str, Any] = self._object(METRICS_FILE, JUDGED_JSON).get("validity", {})
         return validity
+
+    @cached_property
+    def wait_causes(self) -> dict[str, Any] | None:
+        """Why jobs waited, in metrics.json, of which nothing else is checked; None for a run of an earlier release."""
+        member: dict[str, Any] | None = self._object(METRICS_FILE, WAITED_JSON).get("wait_causes")
+        return member
+
+    @cached_property
+    def waits(self) -> pl.DataFrame:
+        """waits.csv: why jobs waited, columns of `wait_causes.WAITS_SCHEMA`. Raises WrongUse if it is not there."""
+        from mirage.records.wait_causes import WAITS_SCHEMA
+        from mirage.traces.csv_frame import read_csv
+
+        return read_csv(self.path / WAITS_FILE, WAITS_SCHEMA, "run")
 
     @cached_property
     def schedule(self) -> Schedule:

@@ -84,6 +84,21 @@ JUDGED_JSON = Object({"validity": _VALIDITY})
 MEASURED_JSON = Object({"metrics": Named(_FIGURE), "validity": IfThere(_VALIDITY)})
 """Of metrics.json the values of the metrics, and the verdict."""
 _MEANS = dict.fromkeys(("wait_mean", "bounded_slowdown_mean", "response_mean", "area_share", "immediate_fraction"), _FIGURE)
+_WAITED = Object({"name": TEXT, "jobs": COUNT, "waited": _NUMBER, "causes": Named(_NUMBER)})
+_WAIT_CAUSES = Object(
+    {
+        "jobs": COUNT,
+        "users": COUNT,
+        "reasons_recorded": FLAG,
+        "waited": _NUMBER,
+        "unexplained": _NUMBER,
+        "causes": Named(_NUMBER),
+        **dict.fromkeys(("by_size", "by_runtime", "by_user", "by_partition"), Each(_WAITED)),
+        "longest": Each(Object({"job": COUNT, "waited": _NUMBER, "causes": Named(_NUMBER)})),
+    }
+)
+WAITED_JSON = Object({"wait_causes": IfThere(_WAIT_CAUSES)})
+"""Of metrics.json only why jobs waited."""
 METRICS_JSON = Object(
     {
         "metrics": Named(_FIGURE),
@@ -107,6 +122,7 @@ METRICS_JSON = Object(
         "error_reasons": Maybe(Named(TEXT)),
         "distribution": Maybe(Object({"nodes": Each(_NUMBER), "share": Each(_NUMBER)})),
         "classes": IfThere(Each(Object({"size": TEXT, "runtime": TEXT, "jobs": COUNT, **_MEANS}))),
+        "wait_causes": IfThere(_WAIT_CAUSES),
         "validity": _VALIDITY,
     }
 )

@@ -13,7 +13,7 @@ from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS, main_of
 from mirage.records.file_names import EXPERIMENT_FILE
 from mirage.records.run_clock import EVENT
-from mirage.reports import distributions, run_events
+from mirage.reports import distributions, run_events, run_waits
 from mirage.reports.measures import (
     class_table,
     figure,
@@ -103,6 +103,8 @@ def _sections(run: Run) -> Iterable[Section]:
     yield over_time(run)
     yield Section("Waits and slowdowns", _distributions(run))
     yield Section("Waits and slowdowns by class of jobs", list(classes(run)))
+    if (waited := run_waits.section(run)) is not None:
+        yield waited
     if not run.is_generated:
         yield Section("Comparison with the log", list(real_machine(run)), lacks)
     if (suspensions := _suspensions(run)) is not None:

@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 ACROSS, DOWN = 10_000, 1000
 # A line with more than MOST_CHANGES changes is drawn as means over STRETCHES equal intervals.
 MOST_CHANGES, STRETCHES = 3000, 2000
+# Areas are drawn as means over so many equal intervals.
+AREAS = 500
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _UNITS = (("d", _DAY), ("h", _HOUR), ("min", _MINUTE), ("s", 1))
@@ -141,6 +143,28 @@ class Timeline:
             legend,
             notes,
         )
+
+    def areas(self, name: str, title: str, description: str, series: Sequence[Steps], colours: Sequence[str]) -> Panel:
+        """A picture of series that are drawn on top of each other, the first one lowest, as means over equal intervals."""
+        edges = np.linspace(self.begin, self.end, AREAS + 1)
+        levels = np.zeros((len(series) + 1, AREAS))
+        for place, steps in enumerate(series):
+            sums = np.concatenate([[0], np.cumsum(steps.values * np.diff(steps.times))])
+            levels[place + 1] = levels[place] + np.diff(np.interp(edges, steps.times, sums)) / np.diff(edges)
+        largest = float(levels[-1].max(initial=0.0)) or 1.0
+        ticks = y_ticks(largest)
+        height = max(largest, ticks[-1]) * 1.04
+        across, down = self.x(edges), DOWN * (1 - levels / height)
+        body = [f'<path class="grid" d="{"".join(f"M0 {_y(value, height):.0f}H{ACROSS}" for value in ticks)}"/>']
+        for place, steps in enumerate(series):
+            there = "".join(f"L{across[k]:.5g} {down[place + 1, k]:.4g}H{across[k + 1]:.5g}" for k in range(AREAS))
+            back = "".join(f"L{across[k + 1]:.5g} {down[place, k]:.4g}H{across[k]:.5g}" for k in reversed(range(AREAS)))
+            title_of = f"<title>{escape(steps.name)}</title>"
+            body.append(f'<path class="area" fill="{colours[place]}" stroke="none" d="M{there[1:]}{back}Z">{title_of}</path>')
+        labels = [(_y(value, height) / DOWN, axis_text(value)) for value in ticks]
+        legend = [(steps.name, colour, "") for steps, colour in zip(series, colours, strict=True)]
+        notes = f"Each value is the mean of {duration_words(self.length / AREAS)}."
+        return Panel(name, title, description, "".join(body), labels, legend, notes)
 
     def _path(self, steps: Steps, height: float) -> str:
         across, down = self.x(steps.times), (DOWN * (1 - steps.values / height)).clip(0, DOWN)

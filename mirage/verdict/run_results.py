@@ -17,10 +17,10 @@ from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
-from mirage.records import run_files
+from mirage.records import run_files, wait_causes
 from mirage.records.allocations import read_allocations
 from mirage.records.collect import Collected, collect
-from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE
+from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE, REASONS_FILE, WAITS_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.verdict import dispatch_gaps, events, metric_errors, validity
 from mirage.verdict.thresholds import Thresholds
@@ -76,6 +76,12 @@ def results(
         refused = {row.id for row in run.read_plan() if row.index in plain} if plain else set()
         member["not_played"] = not_played.counts(not_played.with_refused(workload, refused))
     layout, interval = run.machine(processors, nodes), bounds.backfill_cycle_seconds * collected.time.second
+    reasons = wait_causes.read_reasons(
+        run.path / REASONS_FILE, collected.time, run.manager, collected.evidence.select("id", "slurm_id")
+    )
+    spans = run_files.rounded(wait_causes.waits(collected, run.read_plan(), jobs, reasons, layout, run.scheduling, interval))
+    users = collected.evidence.select("id", "user")
+    member["wait_causes"] = wait_causes.summary(spans, jobs, users, processors, has_reasons=not reasons.is_empty())
     gaps = dispatch_gaps.dispatch_gaps(collected, layout, run.scheduling, interval)
     judged = validity.judge(run, collected, layout, bounds, immediate_below=OF_RUNS, gaps=gaps)
     member["validity"] = {**judged, "thresholds": dict(thresholds)}
@@ -89,7 +95,7 @@ def results(
         member["events"] = events.summary(collected, judged["messages"])
     member |= metric_errors.errors(collected, jobs, population, member, gaps, run.scheduling, backfill_interval=interval)
     validity.judge_errors(member, bounds, collected)
-    files = run_files.render(collected, processors, nodes)
+    files = {**run_files.render(collected, processors, nodes), WAITS_FILE: run_files.csv_of(spans)}
     files[METRICS_FILE] = (json.dumps(member, indent=1, allow_nan=False) + "\n").encode()
     kinds = collected.disagreements["kind"].value_counts(sort=True, name="count").rows()
     return Results(files, member, dict(kinds))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..jobs.request import NO_REQUEST, Request
-from .evidence import Layout, Names, Scheduling
+from .evidence import Layout, Names, Scheduling, WaitWord
 
 SUBMIT_TIMEOUT = 300.0
 """Real seconds after which an implementation ends a submission that has no answer."""
@@ -319,6 +319,10 @@ class Records(Protocol):
         The program may have begun before that instant. The default is no: the record has the instant of the controller's decision.
         """
         return False
+
+    def wait_word(self, reason: str) -> WaitWord:
+        """What the reason of a waiting job in reasons.csv means; by default nothing is known."""
+        return WaitWord.UNKNOWN
 
     # ---- what the verdict needs beside the jobs (rm.evidence) ----
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 OTHER_COMPLAINT = "other error"
 """Kind of the daemons' errors of no known kind: they are counted, and not judged."""
@@ -17,6 +18,30 @@ START_FORGOTTEN = "start forgotten"
 """Kind of the controller's messages that a node runs a job which waits: the controller had started it, and ended before it saved
 that. The node ends this execution, which is in no record."""
 NOT_JUDGED = frozenset({OTHER_COMPLAINT, CONNECTION_RENEWED, NODE_DOWN})
+
+
+class WaitWord(str, Enum):
+    """What the manager says of a waiting job, in neutral words."""
+
+    UNKNOWN = ""
+    """Nothing, or nothing that is known."""
+    UNTESTED = "untested"
+    """The scheduler has not looked at it."""
+    AHEAD = "ahead"
+    """Other jobs are before it."""
+    NO_ROOM = "no room"
+    """It is the next one, and nodes or processors are missing."""
+    DEPENDENCY = "dependency"
+    BEGIN = "begin"
+    HELD = "held"
+    ARRAY = "array limit"
+    USER = "user limit"
+    ACCOUNT = "account limit"
+    QOS = "QOS limit"
+    PARTITION = "partition limit"
+    LICENCE = "licence"
+    RESERVATION = "reservation"
+    NODES = "nodes down"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What the head makes for the records of a run of Slurm: when processors were free again, and with accounting sacct's record."""
+"""What the head makes for the records of a run of Slurm: when processors were free again, why jobs waited, and with accounting
+sacct's record."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from . import wait_reasons
 from .account_commands import AccountCommands
 from .accounting import lines_of_run
 from .freed_processors import FREED_FILE, instants_in_log, to_csv
@@ -18,12 +20,17 @@ ACCOUNTING_FILE = "sacct.txt"
 def of_head(instance: Path, run: str, start: Mapping[str, Any], programs: str | None, has_accounting: bool) -> dict[str, str]:
     """The content of these files by name, from the start event of the run's journal. `programs`: folder of Slurm's commands.
 
-    Without the settings SlurmctldDebug=verbose and DebugFlags=TraceJobs FREED_FILE has only its heading. sacct is asked once, for
+    Without the settings SlurmctldDebug=verbose and DebugFlags=TraceJobs FREED_FILE has only its heading; without those that
+    `wait_reasons` names REASONS_FILE has less. sacct is asked once, for
     all jobs since the start; its lines for the jobs of the run are kept, with their heading, in the cluster's time (UTC).
 
     Raises ResourceManagerError.
     """
-    made = {FREED_FILE: to_csv(instants_in_log(instance / "log", start.get("controller_log_offset") or 0))}
+    log, offset = instance / "log", start.get("controller_log_offset") or 0
+    made = {
+        FREED_FILE: to_csv(instants_in_log(log, offset)),
+        wait_reasons.REASONS_FILE: wait_reasons.to_csv(wait_reasons.reasons_in_logs(log, offset, float(start["virtual"]))),
+    }
     if has_accounting:
         record = AccountCommands(instance, programs or "/usr/bin").record(float(start["virtual"]))
         made[ACCOUNTING_FILE] = "".join(f"{line}\n" for line in lines_of_run(record, run))

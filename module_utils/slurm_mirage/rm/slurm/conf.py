@@ -21,7 +21,7 @@ OMIT = "omit"
 CONTROLLER_ONLY = re.compile(
     r"(EnforcePartLimits|FirstJobId|JobRequeue|MaxJobCount|MinJobAge|OverTimeLimit|PartitionName|PreemptExemptTime|PreemptMode"
     r"|PreemptParameters|PreemptType|Priority\w*|RequeueExit|RequeueExitHold|SchedulerParameters|SchedulerTimeSlice|SchedulerType"
-    r"|SlurmctldDebug|SlurmctldParameters)\s*=",
+    r"|SlurmSchedLog\w+|SlurmctldDebug|SlurmctldParameters)\s*=",
     re.IGNORECASE,
 )
 """Beginnings of lines that only slurmctld uses, whose values do not change what slurmd does. For every other setting slurm.conf(5)

@@ -72,8 +72,8 @@ _ERROR_KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _E
 _REMARK_KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _REMARKS.items()}
 KINDS = (*dict.fromkeys((*_ERRORS, *_REMARKS)), OTHER)
 """All kinds."""
-_TRACE = b"] TRACE_JOBS: "
-"""What lines of DebugFlags=TraceJobs begin with since 20.11: they are no complaints, and there are two for each node of a job."""
+_NO_COMPLAINTS = re.compile(rb"\[[^\]]*\] (?:TRACE_JOBS: |debug|sched/backfill: )")
+"""What lines of DebugFlags=TraceJobs and Backfill begin with since 20.11, and of levels below verbose. There are many of them."""
 
 
 def kind_of(line: str) -> str | None:
@@ -141,9 +141,9 @@ def _stamp(virtual: float) -> str:
 
 
 def _lines(logs: user_folders.Folder, name: str, offset: int) -> Iterator[str]:
-    """The lines of a log as `raw_lines` has them, as text, without those of TraceJobs."""
+    """The lines of a log as `raw_lines` has them, as text, without _NO_COMPLAINTS."""
     for line in raw_lines(logs, name, offset):
-        if _TRACE not in line:
+        if _NO_COMPLAINTS.match(line) is None:
             yield from line.decode(errors="replace").splitlines()
 
 

@@ -21,7 +21,6 @@ import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 
 from ...base import user_folders
@@ -30,17 +29,15 @@ from ..api import Freed
 from . import second_controller
 from .array_words import id_of
 from .daemon_log import raw_lines
+from .log_words import JOB, STAMP, seconds_of
 
 FREED_FILE = "freed.csv"
 """File in the folder of a run, with the columns job_id, ended and freed, in seconds since the epoch on the cluster's clock."""
 COLUMNS = ("job_id", "ended", "freed")
 
 _ENDED, _FREED = b"deallocate_nodes", b"cleanup_completing"
-# 22.05: `TRACE_JOBS: cleanup_completing: JobId=2`; 17.11: `cleanup_completing:  JobID=2 State=0x3 NodeCnt=1`. The number of a task
-# of an array, or of a part of a heterogeneous job, is in parentheses.
-_JOB = rb"JobI[dD]=(?:(\d+)_(\d+)\(|\d+[_+][^ (]*\()?(\d+)"
 _STAMP = re.compile(rb"\[\d{4}-\d\d-\d\dT")
-_LINE = re.compile(rb"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\] (?:TRACE_JOBS: )?(\w+):  ?" + _JOB)
+_LINE = re.compile(STAMP + rb" (?:TRACE_JOBS: )?(\w+):  ?" + JOB)
 
 
 def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]:
@@ -56,7 +53,7 @@ def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]
     with user_folders.open_folder(folder.parent, folder.name) as logs:
         for match in _matches(logs, offset):
             array, task, own_id = (word.decode() if word else "" for word in match.groups()[2:])
-            job_id, instant = id_of(own_id, array, task), _seconds(match[1])
+            job_id, instant = id_of(own_id, array, task), seconds_of(match[1])
             if match[2] == _ENDED and instant is not None:
                 ended[job_id] = instant
                 instants.pop(job_id, None)
@@ -77,14 +74,6 @@ def _matches(logs: user_folders.Folder, offset: int) -> Iterator[re.Match[bytes]
 
 def _of_jobs(lines: Iterable[bytes]) -> Iterator[re.Match[bytes]]:
     return (match for line in lines if _ENDED in line or _FREED in line if (match := _LINE.match(line)) is not None)
-
-
-def _seconds(stamp: bytes) -> float | None:
-    """Seconds since the epoch of a time stamp; None if there is no such time."""
-    try:
-        return datetime.fromisoformat(stamp.decode()).replace(tzinfo=timezone.utc).timestamp()
-    except ValueError:
-        return None
 
 
 def to_csv(instants: dict[int, tuple[float, float]]) -> str:

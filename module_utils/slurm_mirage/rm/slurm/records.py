@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ..api import BACKFILL_DIAGNOSTICS, NOT_ENDED, CompletedJob, DiagnosticMetric, Freed, JobDetails, Records
-from ..evidence import Layout, Names, Scheduling
+from ..evidence import Layout, Names, Scheduling, WaitWord
 from . import clock_settings, freed_processors
 from . import layout as conf_layout
 from .array_words import id_of, name_of
+from .wait_reasons import wait_word
 
 COMPLETIONS_FILE = "jobcomp.log"
 DIAGNOSTICS_FILE = "sdiag.csv"
@@ -131,6 +132,9 @@ class SlurmRecords(Records):
             # A cycle may take as long as the pause between two cycles.
             bounds={} if interval is None else {"backfill_cycle_seconds": interval},
         )
+
+    def wait_word(self, reason: str) -> WaitWord:
+        return wait_word(reason)
 
     def over_limit(self, configuration: str, speed: float) -> float:
         return LIMIT_CHECK + clock_settings.over_time_limit(configuration, speed)

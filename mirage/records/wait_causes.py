@@ -1,0 +1,551 @@
+"""Why the jobs of a run waited: the wait of each job in spans of one cause each (docs/why.md).
+
+What happened to a job over time is put together from layers, each a table of instants and values that hold until the next instant:
+whether it waited, was held, could run at all, what the manager said and whether its backfilling reached the job (reasons.csv), and
+whether others were before it. The cause follows from their values, and of the next job of a queue from the state of the machine
+(`machine_room`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars import col
+
+from mirage.metrics.classes import RUNTIMES, sizes
+from mirage.records.collect import Collected
+from mirage.records.machine_room import NEEDS_SCHEMA, NODES, SLOTS, WHOLE, Room, first_free, node_states, room
+from mirage.records.run_records import NS, read_text
+from mirage.records.time_map import TimeMap
+from mirage.text.words import counted, duration
+from slurm_mirage.jobs import arrays
+from slurm_mirage.jobs import cluster_events as actions
+from slurm_mirage.jobs.plan import PlanRow
+from slurm_mirage.jobs.request import Request
+from slurm_mirage.rm.api import Records
+from slurm_mirage.rm.evidence import Layout, Scheduling, WaitWord
+
+Floats = NDArray[np.float64]
+WAITS_SCHEMA: dict[str, pl.DataType] = {
+    "job": pl.Int64(),
+    "from": pl.Float64(),
+    "to": pl.Float64(),
+    "cause": pl.String(),
+    "reason": pl.String(),
+}
+"""Columns of waits.csv, times in trace seconds. reason: the manager's own word for a limit and the like, or the setting that kept
+the backfill scheduler from reaching the job; else empty."""
+
+SUBMISSION, PRIORITY, RESOURCES, FRAGMENTATION, BACKFILL = "submission", "priority", "resources", "fragmentation", "backfill"
+CYCLE, UNEXPLAINED = "cycle", "unexplained"
+CAUSES = {
+    PRIORITY: "other jobs were before it",
+    RESOURCES: "not enough processors or nodes were free",
+    FRAGMENTATION: "enough processors were free, but not on nodes that fit",
+    BACKFILL: "the backfill scheduler did not reach it",
+    WaitWord.RESERVATION.value: "nodes were reserved",
+    WaitWord.NODES.value: "nodes were out of service",
+    WaitWord.DEPENDENCY.value: "it depended on other jobs",
+    WaitWord.BEGIN.value: "it was not to begin before",
+    WaitWord.HELD.value: "it was held",
+    WaitWord.ARRAY.value: "so many tasks of its array ran already",
+    WaitWord.USER.value: "a limit of its user",
+    WaitWord.ACCOUNT.value: "a limit of its account",
+    WaitWord.QOS.value: "a limit of its QOS",
+    WaitWord.PARTITION.value: "a limit of its partition, or the partition was down",
+    WaitWord.LICENCE.value: "licences were missing",
+    CYCLE: "it could start, and the scheduler's next cycle was to come",
+    SUBMISSION: "the replay had not submitted it yet",
+    UNEXPLAINED: "not explained",
+}
+"""The causes, each with what it means."""
+_TOLD = {
+    WaitWord.RESERVATION, WaitWord.NODES, WaitWord.ARRAY, WaitWord.USER, WaitWord.ACCOUNT, WaitWord.QOS, WaitWord.PARTITION,
+    WaitWord.LICENCE,
+}  # fmt: skip
+"""Words of the manager that are causes of themselves."""
+_WINDOW = "bf_window"
+"""The setting that keeps no job with room from starting: backfilling looks at the job, and reserves nothing for it."""
+MOST_USERS = 20
+_LEAST_LAG = 0.001
+"""Trace seconds: a job that was submitted later than due by less was not late."""
+_NAMED, _LEAST_NAMED = 4, 0.005
+"""Causes that the sentence about a job names, of at least that share of its wait."""
+LONGEST = 10
+
+
+def waits(
+    collected: Collected,
+    plan: Sequence[PlanRow],
+    jobs: pl.DataFrame,
+    reasons: pl.DataFrame,
+    layout: Layout,
+    scheduling: Scheduling,
+    interval: float,
+) -> pl.DataFrame:
+    """The spans of all jobs whose wait has ended, columns of WAITS_SCHEMA, by job and time. The spans of a job are disjoint, and
+    cover the time from its submission to its last start, or to its cancellation in the queue, but for executions that were lost.
+
+    jobs: columns of JOBS_SCHEMA; reasons: result of `read_reasons`; interval: trace seconds between two backfill cycles
+    """
+    known = _jobs(collected, plan, jobs)
+    ended = known.filter(col("leave").is_finite() & (col("leave") > col("submit")))
+    if ended.is_empty():
+        return pl.DataFrame(schema=WAITS_SCHEMA)
+    layers = [
+        *_waiting(ended, collected),
+        *_own_times(known, ended, collected),
+        *_words(ended, reasons, collected),
+        _conflicts(ended, collected),
+    ]
+    if scheduling.by_submission:
+        layers.append(_ahead(known))
+    intervals = _intervals(ended, layers).with_columns(
+        order_known=pl.lit(scheduling.by_submission),
+        conflict=col("conflicts") > 0,
+        asks_more=col("asks_more").fill_null(False),
+    )
+    told = [word.value for word in _TOLD]
+    spans = intervals.with_columns(cause=_cause()).with_columns(
+        reason=pl.when(col("cause").is_in(told) | (col("word") == WaitWord.NODES.value))
+        .then("reason")
+        .when((col("cause") == _UNREACHED) | (col("unreached") == _WINDOW))
+        .then("unreached")
+        .otherwise(pl.lit(""))
+    )
+    pause = (scheduling.start_delay + 1.0) * collected.time.second + (interval if scheduling.backfills else 0.0)
+    states = node_states(layout, collected.placements, collected.suspensions, collected.events)
+    spans = _split(_joined(spans, "word", "conflict", "asks_more"), ended, states, layout, pause)
+    explained = pl.when(col("to") - col("begin") <= pause).then(pl.lit(CYCLE)).otherwise(pl.lit(UNEXPLAINED))
+    cause = pl.when(col("cause") == _FREE).then(explained).otherwise("cause")
+    return spans.select("job", col("begin").alias("from"), "to", cause.alias("cause"), "reason")
+
+
+def read_reasons(path: Path, time: TimeMap, records: Records, ids: pl.DataFrame) -> pl.DataFrame:
+    """reasons.csv in its order: job, time (trace seconds), and word and reason (as written) that hold from then on, or unreached,
+    the setting because of which no backfill cycle reached the job, empty if one did. Torn lines and other jobs are left out; there
+    are no rows without the file.
+
+    ids: id and slurm_id of the jobs
+    """
+    schema = {"virtual": pl.Float64, "job_id": pl.Int64, "about": pl.String, "reason": pl.String}
+    lines = read_text(path).split("\n")[1:-1] if path.exists() else []
+    fields = [parts for line in lines if len(parts := line.split(",")) == len(schema)]
+    text = pl.DataFrame(fields, schema=dict.fromkeys(schema, pl.String), orient="row").with_row_index()
+    frame = text.with_columns(col(name).cast(schema[name], strict=False) for name in ("virtual", "job_id")).drop_nulls()
+    words = {reason: records.wait_word(reason).value for reason in frame["reason"].unique()}
+    tasks = ids.filter(col("slurm_id") >= arrays.STEP).select(job="id", job_id=-(col("slurm_id") // arrays.STEP))
+    named = pl.concat([ids.drop_nulls().select(job="id", job_id="slurm_id"), tasks])
+    about_backfill = col("about") == "backfill"
+    return (
+        frame.join(named, on="job_id", maintain_order="left")
+        .sort("index", "job")
+        .select(
+            "job",
+            time=time.trace((col("virtual") * NS).round().cast(pl.Int64)),
+            word=pl.when(~about_backfill).then(col("reason").replace_strict(words, default="", return_dtype=pl.String)),
+            reason=pl.when(~about_backfill).then("reason"),
+            unreached=pl.when(about_backfill).then("reason"),
+        )
+    )
+
+
+# ---- the jobs ----
+
+
+def _jobs(collected: Collected, plan: Sequence[PlanRow], jobs: pl.DataFrame) -> pl.DataFrame:
+    """The jobs that were accepted, in order of their arrival in the queue: job, submit, accepted, arrival, leave (infinite if the
+    wait has no known end), partition, owner, limit, needs (columns of NEEDS_SCHEMA), dependent, asks_more, array, at_once,
+    begin_after, hold_for (virtual seconds)."""
+    rows = [_asked(row) for row in plan]
+    asked = pl.DataFrame(rows, schema=_ASKED, orient="row")
+    known = collected.evidence.select("id", "limit")
+    table = jobs.filter(col("submit").is_not_null() & (col("state") != "LOST")).join(known, on="id", maintain_order="left")
+    table = table.join(asked, on="id", maintain_order="left", suffix="_asked")
+    stopped = pl.when(col("start").is_null()).then("end")
+    lag = col("submit_lag").fill_null(0.0)
+    accepted = col("submit") + pl.when(lag >= _LEAST_LAG).then(lag).otherwise(0.0)
+    return (
+        table.with_columns(accepted=accepted, leave=pl.coalesce("start", stopped).fill_null(np.inf))
+        .with_columns(arrival=pl.max_horizontal("accepted", col("eligible").fill_null(-np.inf)))
+        .rename({"id": "job"})
+        .sort("arrival", "job")
+    )
+
+
+_ASKED = {
+    "id": pl.Int64,
+    **{name: NEEDS_SCHEMA[name] for name in ("kind", "each", "count")},
+    "owner": pl.String,
+    "dependent": pl.Boolean,
+    "asks_more": pl.Boolean,
+    "hold_for": pl.Float64,
+    "begin_after": pl.Float64,
+    "array": pl.Int64,
+    "at_once": pl.Int64,
+}
+
+
+def _asked(row: PlanRow) -> tuple[Any, ...]:
+    """A row of _ASKED."""
+    request = Request.parse(row.request)
+    more = request.constraint or request.gres or request.gpus or request.gpus_per_task or request.licences or request.switches
+    limits = bool(more or request.contiguous or request.memory_per_node or request.memory_per_gpu or row.memory)
+    waits_for = row.dependency != ""
+    return (row.id, *_places(row, request), row.owner, waits_for, limits, request.hold, request.begin, row.array, row.at_once)
+
+
+def _places(row: PlanRow, request: Request) -> tuple[str, int, int]:
+    """What the job needs of nodes: kind, each, count (`machine_room`)."""
+    if row.nodes:
+        return WHOLE, 0, row.nodes
+    if request.exclusive:
+        return WHOLE, 0, max(1, request.nodes)
+    each = max(1, request.cpus_per_task)
+    tasks = request.tasks or max(1, row.processors // each)
+    if request.tasks_per_node:
+        return NODES, each * request.tasks_per_node, max(request.nodes, -(-tasks // request.tasks_per_node))
+    if request.nodes and not request.most_nodes > request.nodes:
+        return NODES, -(-tasks // request.nodes) * each, request.nodes
+    return SLOTS, each, tasks
+
+
+# ---- the layers: job, time, and a value each ----
+
+
+def _waiting(ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
+    """Whether the job waited: not while executions ran that were lost."""
+    lost = collected.executions.join(ended.select("job", "leave"), on="job", maintain_order="left")
+    lost = lost.filter((col("end") <= col("leave")) & (col("end") > col("start")))
+    return [
+        ended.select("job", time="submit", waiting=pl.lit(1)),
+        lost.select("job", time="end", waiting=pl.lit(1)),
+        lost.select("job", time="start", waiting=pl.lit(0)),
+        ended.select("job", time="leave", waiting=pl.lit(0)),
+    ]
+
+
+def _own_times(known: pl.DataFrame, ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
+    """Whether the job was submitted, could run by its dependencies and its instant of begin, had to begin later, and was held."""
+    second = collected.time.second
+    begins = ended.filter(col("begin_after") > 0)
+    holds = ended.filter(col("hold_for") > 0)
+    events = [
+        (int(event.target), event.played, int(event.action == actions.HOLD))
+        for event in collected.events.done(actions.HOLD, actions.RELEASE_JOB)
+        if event.target.isdigit() and event.played is not None
+    ]
+    by_events = pl.DataFrame(events, schema={"job": pl.Int64, "time": pl.Float64, "held": pl.Int32}, orient="row")
+    return [
+        ended.select("job", time="accepted", accepted=pl.lit(1)),
+        ended.drop_nulls("eligible").select("job", time="eligible", eligible=pl.lit(1)),
+        begins.select("job", time="submit", later=pl.lit(1)),
+        begins.select("job", time=col("accepted") + col("begin_after") * second, later=pl.lit(0)),
+        holds.select("job", time="submit", held=pl.lit(1)),
+        holds.select("job", time=col("submit") + col("hold_for") * second, held=pl.lit(0)),
+        by_events.join(ended, on="job", how="semi", maintain_order="left"),
+        _throttled(known),
+        ended.select("job", "partition").join(_closed(collected), on="partition", maintain_order="left").drop("partition"),
+    ]
+
+
+def _throttled(known: pl.DataFrame) -> pl.DataFrame:
+    """Whether as many tasks of an array ran as may run at once, for each of its tasks."""
+    tasks = known.drop_nulls("at_once").select("job", "array", "at_once", "start", "end")
+    changes = [tasks.select("array", "at_once", time=name, step=pl.lit(step)) for name, step in (("start", 1), ("end", -1))]
+    running = pl.concat(changes).drop_nulls("time").sort("array", "time", "step", maintain_order=True)
+    running = running.with_columns(throttled=(col("step").cum_sum().over("array") >= col("at_once")).cast(pl.Int64))
+    return tasks.join(running, on="array", maintain_order="left").select("job", "time", "throttled")
+
+
+def _closed(collected: Collected) -> pl.DataFrame:
+    """Whether events let no jobs start in a partition: partition, time, closed."""
+    changes = []
+    for event in collected.events.done(actions.SET):
+        kind, _, name = event.target.partition(" ")
+        state = re.search(r"(?i)\bState=(\w+)", event.argument)
+        if kind == "partition" and state is not None and event.played is not None:
+            changes.append((name, event.played, int(state[1].upper() in ("DOWN", "INACTIVE"))))
+    return pl.DataFrame(changes, schema={"partition": pl.String, "time": pl.Float64, "closed": pl.Int32}, orient="row")
+
+
+def _words(ended: pl.DataFrame, reasons: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
+    """What the manager said, of a job that was put back in the queue nothing until it says something again, and whether backfilling
+    reached the job. Its first word also holds before it was said."""
+    known = reasons.join(ended, on="job", how="semi", maintain_order="left")
+    said = known.drop_nulls("word").select("job", "time", "word", "reason")
+    said = said.with_columns(time=pl.when(col("job").is_first_distinct()).then(-np.inf).otherwise("time"))
+    again = collected.executions.join(ended, on="job", how="semi", maintain_order="left")
+    nothing = again.select("job", time="end", word=pl.lit(""), reason=pl.lit(""), unreached=pl.lit(""))
+    return [nothing, said, known.drop_nulls("unreached").select("job", "time", "unreached")]
+
+
+def _conflicts(ended: pl.DataFrame, collected: Collected) -> pl.DataFrame:
+    """How many announced reservations begin before the job would end, if it started and ran to its limit."""
+    coming = [(one.announced, one.begin) for one in collected.events.reservations if one.nodes and one.announced < one.begin]
+    windows = pl.DataFrame(coming, schema={"announced": pl.Float64, "begins": pl.Float64}, orient="row")
+    pairs = ended.select("job", "submit", "leave", col("limit").fill_null(np.inf)).join(windows, how="cross")
+    pairs = pairs.with_columns(since=pl.max_horizontal("announced", col("begins") - col("limit")))
+    pairs = pairs.filter(col("since") < pl.min_horizontal("begins", "leave"), col("begins") > col("submit"))
+    steps = pl.concat(
+        [
+            pairs.select("job", time="since", step=pl.lit(1)),
+            pairs.select("job", time="begins", step=pl.lit(-1)),
+        ]
+    ).sort("job", "time", "step", maintain_order=True)
+    return steps.select("job", "time", conflicts=col("step").cum_sum().over("job"))
+
+
+def _ahead(known: pl.DataFrame) -> pl.DataFrame:
+    """Whether jobs that came earlier waited in the same partition, where jobs wait in order of arrival."""
+    before = known.select("job", "arrival", ended=col("leave").cum_max().shift(1).over("partition").fill_null(-np.inf))
+    return pl.concat(
+        [
+            before.select("job", time="arrival", ahead=pl.lit(1)),
+            before.filter(col("ended").is_finite() | (col("ended") < 0)).select(
+                "job", time=pl.max_horizontal("arrival", "ended"), ahead=pl.lit(0)
+            ),
+        ]
+    )
+
+
+# ---- the spans ----
+
+_VALUES: Mapping[str, Any] = {
+    **dict.fromkeys(("waiting", "accepted", "eligible", "later", "held", "conflicts", "ahead", "closed", "throttled"), 0),
+    **dict.fromkeys(("word", "reason", "unreached"), ""),
+}
+"""The values of the layers, with those before the first instant of a job."""
+
+
+def _intervals(ended: pl.DataFrame, layers: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The times of each job in the queue in which no layer changes: job, begin, to, the values of the layers, and dependent,
+    asks_more and has_hold of the job."""
+    strings = ("word", "reason", "unreached")
+    kinds = {name: pl.String if name in strings else pl.Int64 for name in _VALUES}
+    tables = [
+        layer.with_columns(col("time").cast(pl.Float64), *(col(name).cast(kinds[name]) for name in kinds if name in layer.columns))
+        for layer in layers
+    ]
+    table = pl.concat(tables, how="diagonal").sort("job", "time", maintain_order=True)
+    about = ended.select("job", "submit", "leave", "dependent", "asks_more", has_hold=col("hold_for").fill_null(0.0) > 0)
+    table = table.join(about, on="job", maintain_order="left").with_columns(time=pl.max_horizontal("time", "submit"))
+    table = table.filter(col("time") <= col("leave"))
+    missing = [pl.lit(None, kinds[name]).alias(name) for name in _VALUES if name not in table.columns]
+    filled = table.with_columns(missing).with_columns(col(name).forward_fill().over("job") for name in _VALUES)
+    filled = filled.with_columns(col(name).fill_null(value) for name, value in _VALUES.items())
+    # Of several rows of one instant the last one has the values of all.
+    held = filled.unique(["job", "time"], keep="last", maintain_order=True).with_columns(to=col("time").shift(-1).over("job"))
+    return held.filter((col("waiting") == 1) & (col("to") > col("time"))).rename({"time": "begin"})
+
+
+def _joined(spans: pl.DataFrame, *same: str) -> pl.DataFrame:
+    """The spans (job, begin, to, cause, reason) with neighbours joined that have the same of everything."""
+    names = ["job", "cause", "reason", *same]
+    alike = pl.all_horizontal(*(col(name) == col(name).shift(1) for name in names), col("begin") == col("to").shift(1))
+    runs = spans.with_columns(run=(~alike.fill_null(False)).cum_sum())
+    return runs.group_by("run", maintain_order=True).agg(col(*names, "begin").first(), col("to").last()).drop("run")
+
+
+def _split(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
+    """The spans of which the machine's state says the cause (_ROOM and those of _OPEN) split by it; the others as they are.
+
+    pause: seconds for which the scheduler may leave a job that could start
+    """
+    spans = spans.with_row_index("key").with_columns(col("key").cast(pl.Int64))
+    needs = ended.with_columns(col("kind").fill_null(SLOTS), col("each").fill_null(1), pl.coalesce("count", "processors"))
+    needs = needs.select(*(name for name in NEEDS_SCHEMA if name not in ("key", "begin", "end")), "job").drop_nulls("processors")
+    of_room = spans.filter(col("cause").is_in([_ROOM, *_OPEN]))
+    asked = of_room.join(needs, on="job", maintain_order="left").rename({"to": "end"})
+    is_room = col("cause") == _ROOM
+    found = room(asked.filter(is_room).select(NEEDS_SCHEMA.keys()), layout, states)
+    by_room = (
+        spans.filter(is_room).join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
+    )
+    by_room = by_room.with_columns(
+        begin=pl.coalesce("time", "begin"),
+        to=pl.coalesce(col("time").shift(-1).over("key"), "to"),
+        cause=_cause_by_room(),
+    )
+    since = first_free(asked.filter(~is_room).select(NEEDS_SCHEMA.keys()), layout, states, pause)
+    opened = spans.filter(col("cause").is_in(list(_OPEN))).join(since, on="key", how="left", maintain_order="left")
+    is_short = (col("to") - col("begin") <= pause) & col("cause").is_in([_UNTESTED, _UNSAID])
+    before, after = ({cause: causes[place] for cause, causes in _OPEN.items()} for place in (0, 1))
+    parts = [
+        opened.filter(is_short).with_columns(cause=pl.lit(CYCLE)),
+        opened.filter(~is_short).with_columns(
+            to=pl.coalesce("time", "to"), cause=col("cause").replace_strict(before), reason=pl.lit("")
+        ),
+        opened.filter(~is_short).drop_nulls("time").with_columns(begin="time", cause=col("cause").replace_strict(after)),
+    ]
+    rest = spans.filter(~col("cause").is_in([_ROOM, *_OPEN]))
+    names = ["job", "begin", "to", "cause", "reason"]
+    table = pl.concat([part.select(names) for part in (rest, by_room, *parts)]).filter(col("to") > col("begin"))
+    return _joined(table.sort("job", "begin"))
+
+
+_ROOM, _UNREACHED, _UNTESTED, _UNSAID, _FREE = "room", "unreached", "untested", "unsaid", "free"
+"""Causes that the machine's state says: of the next job; of one that the backfill scheduler did not reach; of one that no scheduler
+has looked at; of one of which nothing is said; of one that had room."""
+_OPEN = {_UNREACHED: (PRIORITY, BACKFILL), _UNTESTED: (RESOURCES, BACKFILL), _UNSAID: (RESOURCES, UNEXPLAINED)}
+"""The causes before and after the first instant at which there was room."""
+
+
+def _cause() -> pl.Expr:
+    """The cause that follows from the values of the layers."""
+    word, can_run = col("word"), col("eligible") == 1
+
+    def says(*words: WaitWord) -> pl.Expr:
+        return word.is_in([one.value for one in words])
+
+    unreached = ~col("unreached").is_in(["", _WINDOW])
+    ahead = says(WaitWord.AHEAD) | (~says(WaitWord.NO_ROOM) & (col("ahead") == 1))
+    cases = [
+        (col("accepted") == 0, SUBMISSION),
+        ((col("held") == 1) | (says(WaitWord.HELD) & ~col("has_hold")), WaitWord.HELD.value),
+        (~can_run & says(WaitWord.DEPENDENCY), WaitWord.DEPENDENCY.value),
+        ((col("later") == 1) | (~can_run & says(WaitWord.BEGIN)), WaitWord.BEGIN.value),
+        (~can_run & col("dependent").fill_null(False), WaitWord.DEPENDENCY.value),
+        (col("closed") == 1, WaitWord.PARTITION.value),
+        (col("throttled") == 1, WaitWord.ARRAY.value),
+        *((says(one), one.value) for one in WaitWord if one in _TOLD and one is not WaitWord.NODES),
+        (says(WaitWord.NODES), _ROOM),
+        (ahead & unreached, _UNREACHED),
+        (ahead, PRIORITY),
+        (says(WaitWord.NO_ROOM) | col("order_known"), _ROOM),
+        (says(WaitWord.UNTESTED), _UNTESTED),
+    ]
+    return _chain(cases, _UNSAID)
+
+
+def _cause_by_room() -> pl.Expr:
+    """The cause of a span _ROOM, with the room at it."""
+
+    def lies(*rooms: Room) -> pl.Expr:
+        return col("room").is_in([int(one) for one in rooms]).fill_null(False)
+
+    free = lies(Room.FREE) | (lies(Room.FREE_UNTIL_RESERVED) & ~col("conflict"))
+    no_room, nodes = (col("word") == word.value for word in (WaitWord.NO_ROOM, WaitWord.NODES))
+    cases = [
+        (lies(Room.RESERVED) | (lies(Room.FREE_UNTIL_RESERVED) & col("conflict")), WaitWord.RESERVATION.value),
+        (nodes | lies(Room.ABSENT), WaitWord.NODES.value),
+        (lies(Room.SCATTERED), FRAGMENTATION),
+        (lies(Room.FULL), RESOURCES),
+        (free & ~(no_room & col("asks_more")), _FREE),
+        (no_room, RESOURCES),
+    ]
+    return _chain(cases, UNEXPLAINED)
+
+
+def _chain(cases: Sequence[tuple[pl.Expr, str]], otherwise: str) -> pl.Expr:
+    chain: Any = pl
+    for condition, cause in cases:
+        chain = chain.when(condition).then(pl.lit(cause))
+    expression: pl.Expr = chain.otherwise(pl.lit(otherwise))
+    return expression
+
+
+# ---- the summary ----
+
+
+def summary(spans: pl.DataFrame, jobs: pl.DataFrame, users: pl.DataFrame, processors: int, *, has_reasons: bool) -> dict[str, Any]:
+    """The member "wait_causes" of metrics.json: total waiting time, shares of it by cause, and the same of each class of sizes and
+    of run times, user and partition; the longest waits with the seconds of each cause.
+
+    users: id and user of the jobs; has_reasons: whether the manager's reasons were recorded
+    """
+    about = jobs.join(users, on="id", maintain_order="left")
+    widest = max(processors, int(about.select(col("processors").max()).item() or 1))
+    table = spans.with_columns(length=col("to") - col("from")).join(about, left_on="job", right_on="id", maintain_order="left")
+    table = table.with_columns(
+        size=_class_of("processors", list(sizes(widest).items())),
+        long=_class_of("runtime", [(name, most) for name, most in RUNTIMES.items()]),
+        user=col("user").cast(pl.String).fill_null("unknown"),
+        partition=col("partition").fill_null("unknown"),
+    )
+    total = float(table["length"].sum())
+    shares = _shares(table)
+    by_user = _groups(table, "user")
+    longest = table.group_by("job").agg(col("length").sum()).sort("length", "job", descending=[True, False]).head(LONGEST)
+    return {
+        "jobs": table["job"].n_unique(),
+        "waited": round(total, 6),
+        "reasons_recorded": has_reasons,
+        "unexplained": shares.get(UNEXPLAINED, 0.0),
+        "causes": shares,
+        "by_size": _groups(table, "size", list(sizes(widest))),
+        "by_runtime": _groups(table, "long", list(RUNTIMES)),
+        "by_user": by_user[:MOST_USERS],
+        "users": len(by_user),
+        "by_partition": _groups(table, "partition"),
+        "longest": [_of_job(table.filter(col("job") == job)) for job in longest["job"]],
+    }
+
+
+def _class_of(name: str, classes: Sequence[tuple[str, int | None]]) -> pl.Expr:
+    chain: Any = pl
+    for label, most in classes:
+        chain = chain.when(pl.lit(True) if most is None else col(name) <= most).then(pl.lit(label))
+    expression: pl.Expr = chain.otherwise(pl.lit("unknown"))
+    return pl.when(col(name).is_null()).then(pl.lit("unknown")).otherwise(expression)
+
+
+def _shares(table: pl.DataFrame) -> dict[str, float]:
+    """Shares of the waiting time by cause, in the order of CAUSES."""
+    total = table["length"].sum()
+    seconds = dict(table.sort("job", "from").group_by("cause", maintain_order=True).agg(col("length").sum()).iter_rows())
+    return {cause: round(seconds[cause] / total, 9) for cause in CAUSES if cause in seconds and total > 0}
+
+
+def _groups(table: pl.DataFrame, name: str, order: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Groups of jobs, in the given order, otherwise by waiting time, most first."""
+    parts = {str(key[0]): part for key, part in table.group_by(name, maintain_order=True)}
+    found = [
+        {"name": key, "jobs": part["job"].n_unique(), "waited": round(float(part["length"].sum()), 6), "causes": _shares(part)}
+        for key, part in parts.items()
+    ]
+    places = {key: place for place, key in enumerate(order)}
+    return sorted(found, key=lambda one: (places.get(one["name"], len(places)), -one["waited"], one["name"]))
+
+
+def _of_job(spans: pl.DataFrame) -> dict[str, Any]:
+    first = spans.row(0, named=True)
+    seconds = dict(
+        spans.group_by("cause", maintain_order=True).agg(col("length").sum()).sort("length", descending=True).iter_rows()
+    )
+    return {
+        "job": first["job"],
+        "waited": round(float(spans["length"].sum()), 6),
+        "processors": first["processors"],
+        "user": first["user"],
+        "partition": first["partition"],
+        "causes": {cause: round(length, 6) for cause, length in seconds.items()},
+    }
+
+
+def sentence(one: Mapping[str, Any]) -> str:
+    """One sentence about the wait of a job, a member of "longest"."""
+    shown = [(cause, length) for cause, length in one["causes"].items() if length >= _LEAST_NAMED * one["waited"]][:_NAMED]
+    named = [f"{duration(length)}: {CAUSES.get(cause, cause)}" for cause, length in shown]
+    left = one["waited"] - sum(length for _, length in shown)
+    rest = [f"{duration(left)}: other causes"] if left >= _LEAST_NAMED * one["waited"] else []
+    where = ", ".join(
+        [
+            *([counted(one["processors"], "processor")] if one.get("processors") else []),
+            *(f"{name} {one[name]}" for name in ("user", "partition") if one.get(name) not in (None, "unknown")),
+        ]
+    )
+    about = f" ({where})" if where else ""
+    return f"Job {one['job']}{about} waited {duration(one['waited'])}. {'; '.join([*named, *rest])}."
+
+
+def of_job(spans: pl.DataFrame, jobs: pl.DataFrame, job: int) -> dict[str, Any]:
+    """The member of "longest" of any job that waited. spans: waits.csv; jobs: jobs.csv"""
+    own = spans.filter(col("job") == job).with_columns(length=col("to") - col("from"), user=pl.lit(None, pl.String))
+    return _of_job(own.join(jobs.select("id", "processors", "partition"), left_on="job", right_on="id", maintain_order="left"))
