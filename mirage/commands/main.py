@@ -1,6 +1,7 @@
 """Runs a target: the program behind the targets of the Makefile.
 
-The last line begins with `ok:`, `invalid:`, `failed:` or `wrong use:`, and the exit code is 0, 1, 1 or 2.
+The last line begins with `ok:`, `invalid:`, `failed:` or `wrong use:`, and the exit code is 0, 1, 1 or 2. That of make gate may
+also begin with `gate: passed:`, `gate: failed:` or `gate: undecided:`, with exit code 0, 1 or 2.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ TARGETS = {
     "cluster": ("mirage.commands.cluster", "cluster"),
     "experiment": ("mirage.commands.experiment", "experiment"),
     "compare": ("mirage.commands.compare", "compare"),
+    "gate": ("mirage.commands.gate", "gate"),
     "report": ("mirage.commands.report", "report"),
     "check": ("mirage.commands.check", "check"),
     "diff": ("mirage.commands.diff", "diff"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mirage.knobs.table import GROUPS, TABLE, Knob
 
 STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
-SETS = (("studies", STUDIES), ("runs", ("experiment", "compare", "studies")))
+SETS = (("studies", STUDIES), ("runs", ("experiment", "compare", "studies", "gate")))
 """Targets that are written as one word, where a knob has all of them."""
 
 HEAD = """\
@@ -18,7 +18,7 @@ HEAD = """\
 A knob is given to make, as in `make experiment NODES=100 SHRINK=50`, or in the environment. All knobs are checked before
 anything is started or written; a knob that the target does not use is reported. Where the last column names an Ansible variable, an
 inventory can have a value too, and so can `-e` without make. A given knob has precedence over the inventory. "Studies" are all
-values of STUDY, study-NAME one of them; "runs" are experiment, compare and the studies.
+values of STUDY, study-NAME one of them; "runs" are experiment, compare, gate and the studies.
 """
 COLUMNS = ("knob", "default", "meaning", "may be", "targets", "Ansible variable")
 

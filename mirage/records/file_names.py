@@ -16,6 +16,7 @@ PLAN_FILE = "plan.csv"
 EVENTS_FILE = "events.csv"
 COMPARISON_FILE = "comparison.json"
 SWEEP_FILE = "sweep.csv"
+GATE_FILE = "gate.md"
 
 # ---- collected from the hosts ----
 
