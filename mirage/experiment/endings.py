@@ -11,6 +11,7 @@ from mirage.records.run_folder import RunFolder
 from slurm_mirage.base.files import write_json
 
 PASSED, STOPPED, NOT_DECIDED = "gate: passed", "gate: failed", "gate: undecided"
+OF_GATE = (PASSED, STOPPED, NOT_DECIDED)
 """Words of the ending of a gate."""
 CODES = {"ok": 0, "invalid": 1, "inconclusive": 1, "failed": 1, "wrong use": 2, PASSED: 0, STOPPED: 1, NOT_DECIDED: 2}
 OF_VERDICT = {"valid": "ok", "invalid": "invalid", "inconclusive": "inconclusive"}
