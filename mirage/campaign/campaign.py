@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from mirage.campaign import releases
 from mirage.campaign.arms import Arms, names_of, of_configurations
 from mirage.campaign.at_once import first_run_host, note_on, places_of, runs_at_once
 from mirage.campaign.conclusion import Member, conclude
@@ -392,7 +393,8 @@ class Campaign:
         (part.folder / STATUS_FILE).unlink(missing_ok=True)
         try:
             manager = prepared.knobs.scheduler.managers[0]
-            lane.clear_for(manager, self.inventory, part.folder / ANSIBLE_LOG_FILE)
+            slurm = releases.commands_of(prepared.knobs.scheduler) if "SLURM_SOURCE" in self.arms[part.member.label] else None
+            lane.clear_for(manager, slurm, self.inventory, part.folder / ANSIBLE_LOG_FILE)
             known = launch_costs.variables(self.folder, manager, lane.host)
             variables = {**replay_variables(prepared, speed, part.name(), part.folder), **known, **CLEAN_STATE}
             lane.play("experiment", variables, self.inventory, part.folder / ANSIBLE_LOG_FILE)

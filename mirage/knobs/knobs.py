@@ -181,6 +181,8 @@ class CampaignKnobs:
     """Comparisons, sweeps, studies and gates."""
 
     configs: str
+    slurms: str
+    """Words that name releases of Slurm; empty for none."""
     replicas: int | None
     margin: Decimal
     """Margin of equivalence in per cent."""

@@ -547,6 +547,16 @@ TABLE = (
         group=COMPARISON,
     ),
     Knob(
+        "SLURMS",
+        "campaign.slurms",
+        "",
+        path_text,
+        "two words or more: a release that is installed here (22.05), packages, or the path of a release's archive, without blanks",
+        "compare: releases of Slurm under CONFIG, the first one is what the others are compared with (docs/upgrade.md)",
+        ("compare",),
+        group=COMPARISON,
+    ),
+    Knob(
         "REPLICAS",
         "campaign.replicas",
         "",
