@@ -472,7 +472,7 @@ class ControllerMemory:
     def look(self) -> int:
         """KiB; 0 where there is no such process."""
         if not self._is(self._pid):
-            self._pid = next((pid for pid in os.listdir("/proc") if pid.isdigit() and self._is(pid)), "")
+            self._pid = next((entry.name for entry in os.scandir("/proc") if entry.name.isdigit() and self._is(entry.name)), "")
         try:
             return _kibibytes(Path("/proc", self._pid, "status"), "VmHWM") if self._pid else 0
         except OSError:
