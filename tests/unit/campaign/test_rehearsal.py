@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from mirage.campaign.campaign import Campaign
 from mirage.commands.compare import compare
 from mirage.experiment import preflight, runs
 from mirage.experiment.endings import Ending
+from mirage.experiment.lane import Lane
 from mirage.knobs import resolve
 from mirage.statistics.bootstrap import Floats
 from mirage.terminal.screen import Screen
@@ -198,3 +200,37 @@ def test_one_build_twice(on: Callable[..., None], results: Path) -> None:
     ending, told = ended(SLURMS=f"{OLD} {OLD}", RUN="twice")
     assert f"note: 2 arms are one build of Slurm {OLD}: equal schedules are expected" in told
     assert ending.word == "ok" and (results / f"twice/{OLD}-222222-b-3").is_dir()
+
+
+class Played:
+    """A stand-in for the use of an instance: a playbook of a run leaves the farm's specification, teardown removes it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.orders: list[str] = []
+
+    def play(self, playbook: str, variables: Mapping[str, Any], *_: object) -> None:
+        self.orders.append(f"{playbook} {variables.get('slurm_prefix', '').rpartition('-')[2]}".rstrip())
+        (self.directory / "etc").mkdir(parents=True, exist_ok=True)
+        if playbook == "teardown":
+            (self.directory / "etc/farm.json").unlink()
+            return
+        command = [f"{variables['slurm_prefix']}/sbin/slurmctld", "-D"]
+        daemons = [{"kind": "munged", "command": ["/usr/sbin/munged"]}, {"kind": "slurmctld", "command": command}]
+        write_json(self.directory / "etc/farm.json", {"daemons": daemons})
+        write_json(self.directory / "instance.json", {"rm": "slurm"})
+
+
+def test_an_instance_is_removed_for_another_release(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its slurmctld could not read, or would go on with, what the other one saved."""
+    monkeypatch.setattr(preflight, "INSTANCES", tmp_path / "instances")
+    told = {"TRACE": "two.swf", "RUN": "up", "SPEED": "event", "NODES": "4", "CPUS": "2", "REPLICAS": "1"}
+    builds = releases.by_label(releases.read(f"{NEW} {OLD} {OLD}", is_here=True))
+    planned = Campaign.of(resolve.resolve(told), arms=releases.arms(builds))
+    used = Played(tmp_path / "instances" / planned.knobs.cluster.name)
+    lane = Lane.only(planned.knobs.cluster, used, Screen(io.StringIO()))  # type: ignore[arg-type]
+    planned.folder.mkdir()
+    write_json(planned.folder / "experiment.json", {})
+    for part in planned.parts:
+        planned._play(part, planned.prepared[part.member.label], lane)
+    assert used.orders == [f"experiment {NEW}", "teardown", f"experiment {OLD}", f"experiment {OLD}"]
