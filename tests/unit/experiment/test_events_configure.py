@@ -63,7 +63,9 @@ def test_qos_are_made_before_the_run_and_slurmd_keeps_its_settings(tmp_path: Pat
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     (tmp_path / "configs/levels.yml").write_text("qos: [{name: high, Priority: 10}]\n")
     (tmp_path / "configs/linear.yml").write_text("settings: {SelectType: select/linear}\n")
-    (tmp_path / "configs/charged.yml").write_text("settings: {AccountingStorageEnforce: limits, AccountingStorageTRES: [license/matlab]}\n")
+    (tmp_path / "configs/charged.yml").write_text(
+        "settings: {AccountingStorageEnforce: limits, AccountingStorageTRES: [license/matlab]}\n"
+    )
     for module in (configuration, other_configurations):
         monkeypatch.setattr(module, "ROOT", tmp_path)
     with pytest.raises(WrongUse, match="its qos or shares are not those of backfill"):
