@@ -20,9 +20,10 @@ from mirage.experiment import report, runs
 from mirage.experiment.configuration_changes import Changes
 from mirage.experiment.endings import NOT_DECIDED, PASSED, STOPPED, Ending
 from mirage.records.file_names import GATE_FILE
+from mirage.records.first_difference import Differences
 from mirage.records.run_folder import RunFolder
 from mirage.statistics.claims import hardly_waits
-from mirage.statistics.limits import BROKEN, HOLDS, LOOKS, UNDECIDED, Answer, Limit, all_of, answer
+from mirage.statistics.limits import BROKEN, HOLDS, LOOKS, UNDECIDED, Answer, Limit, all_of, answer, without_change
 from mirage.terminal.screen import Screen
 from mirage.text.words import about
 from slurm_mirage.base.files import write_atomically
@@ -91,22 +92,38 @@ class Gate:
 
     def _judged(self, campaign: Campaign, look: int, answers: Sequence[Answer], screen: Screen) -> Ending | None:
         """The ending, if more replicas are not needed or do not help."""
-        verdict, validity = all_of(answers), report.comparison_of(self.folder)["validity"]
+        validity, metrics = (
+            report.comparison_of(self.folder)["validity"],
+            [RunFolder(part.folder).metrics for part in campaign.parts],
+        )
+        why = ""
+        if validity["valid"] and not hardly_waits(metrics) and self._decide_alike(campaign):
+            answers = [without_change(one) for one in answers]
+            why = f"each job starts and ends at the same instant under both, in all {campaign.replicas} pairs of runs"
+        verdict = all_of(answers)
         if verdict == BROKEN:
-            return self._end(screen, BROKEN, answers, "")
+            return self._end(screen, BROKEN, answers, why)
         if not validity["valid"]:
             run, reasons = next(iter({**validity["invalid"], **validity["inconclusive"]}.items()))
             return self._end(screen, UNDECIDED, answers, f"{run} is not valid: {'; '.join(reasons)}")
         if verdict == HOLDS:
-            return self._end(screen, HOLDS, answers, "")
+            return self._end(screen, HOLDS, answers, why)
         if all(one.by_replicas for one in answers if one.verdict == UNDECIDED):
             return None
-        metrics = [RunFolder(part.folder).metrics for part in campaign.parts]
         if hardly_waits(metrics):
             why = "hardly a job waits; take a busier part of the log (FROM and TO), or a model with a higher LOAD"
         else:
             why = "replicas do not decide it; leave the limit out, or take other jobs"
         return self._end(screen, UNDECIDED, answers, why)
+
+    @staticmethod
+    def _decide_alike(campaign: Campaign) -> bool:
+        """Whether each replica has the same schedule under both: on the event clock what both decide alike is equal."""
+        pairs: dict[int, list[RunFolder]] = {}
+        for part in campaign.parts:
+            pairs.setdefault(part.member.replica, []).append(RunFolder(part.folder))
+        found = [Differences((one, two), (one.name, two.name)) for one, two in pairs.values()]
+        return all(not one.alone and one.moved.is_empty() for one in found)
 
     def _used_up(self, screen: Screen, answers: Sequence[Answer], replicas: int, takes: float) -> Ending:
         budget = about(self.campaign.knobs.campaign.budget)

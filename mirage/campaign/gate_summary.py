@@ -25,7 +25,7 @@ _LONG, _REASON = 110, 90  # characters of a setting that differs, and of a reaso
 def sentence(verdict: str, answers: Sequence[Answer], why: str) -> str:
     """The answer in a sentence. why: in addition to what the answers say"""
     if verdict == HOLDS:
-        return why or f"{counted(len(answers), 'limit')} hold"
+        return why if why and not answers else f"{counted(len(answers), 'limit')} hold{f': {why}' if why else ''}"
     named = [f"{one.limit} is {one.verdict}{_in_brackets(one)}" for one in answers if one.verdict == verdict]
     return ": ".join(part for part in (", ".join(named), why) if part)
 

@@ -180,6 +180,11 @@ def answer(limit: Limit, claim: Claim, look: int) -> Answer:
     return Answer(limit, verdict, before, after, shown, why, by_replicas=True)
 
 
+def without_change(found: Answer) -> Answer:
+    """The answer where both have the same schedule: the metric does not change."""
+    return Answer(found.limit, found.limit.judge((0.0, 0.0)), found.before, found.after, (0.0, 0.0))
+
+
 def _replicas_for(limit: Limit, chance: Chance, look: int) -> int | None:
     """Number of replicas at which a later look would decide the limit, if more replicas varied as these do; None for no look."""
     number = max(map(len, chance.values))

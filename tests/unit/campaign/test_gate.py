@@ -56,8 +56,10 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Cluster:
     """Plays the runs of a campaign: `after` waits as long as `factor` says, each replica by `noise` longer or shorter."""
 
-    def __init__(self, factor: float, noise: float = 0.005, *, waits: Any = WAITS, fails_at: int = 0) -> None:
-        self.factor, self.noise, self.waits, self.fails_at = factor, noise, waits, fails_at
+    def __init__(
+        self, factor: float, noise: float = 0.005, *, waits: Any = WAITS, fails_at: int = 0, is_paired: bool = False
+    ) -> None:
+        self.factor, self.noise, self.waits, self.fails_at, self.is_paired = factor, noise, waits, fails_at, is_paired
         self.played: list[str] = []
 
     def play(self, planned: Campaign) -> Ending | None:
@@ -71,7 +73,7 @@ class Cluster:
                 self.fails_at = 0
                 return Ending("failed", "the cluster is gone")
             label, replica = part.member.label, part.member.replica
-            random = np.random.default_rng([replica, label == "after"])
+            random = np.random.default_rng([replica, label == "after" and not self.is_paired])
             factor = (self.factor if label == "after" else 1.0) * random.uniform(1 - self.noise, 1 + self.noise)
             run = with_errors(run_of(label, replica, self.waits * factor), emulation=0.001, replicas=2 * self.noise)
             part.folder.mkdir()
@@ -151,6 +153,33 @@ def test_a_change_that_is_inside_the_noise_is_undecided(on: Callable[[Cluster], 
     ending, _ = ended(LIMITS="wait_mean:+5%")
     assert len(set(cluster.played)) == len(cluster.played) == 2 * LOOKS[3], "the same command goes on"
     assert ending.code == 2 and "12 replicas of each do not decide it" in ending.line
+
+
+def test_equal_schedules_hold_each_limit_that_allows_no_change(on: Callable[[Cluster], Cluster]) -> None:
+    """Though replicas differ by so much that their intervals alone would not decide it."""
+    cluster = on(Cluster(1.0, noise=0.2, is_paired=True))
+    change()
+    ending, _ = ended(LIMITS="wait_mean:+1% wait_p95:+0s")
+    assert ending.code == 0 and len(cluster.played) == 6
+    assert "2 limits hold: each job starts and ends at the same instant under both, in all 3 pairs of runs" in ending.line
+    assert len([line for line in summary() if line.endswith("| 0 to 0 % | holds |")]) == 1
+    ending, _ = ended(LIMITS="wait_mean:-5%")
+    assert ending.code == 1 and "wait_mean:-5% is broken (0 %, interval 0 to 0 %)" in ending.line
+
+
+def test_schedules_that_differ_in_one_pair_are_not_equal(on: Callable[[Cluster], Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = on(Cluster(1.0, noise=0.2, is_paired=True))
+    monkeypatch.setattr(Campaign, "takes", lambda *_: 0.0 if len(cluster.played) < 6 else 1e6)
+    change()
+    ended(LIMITS="wait_mean:+1%")
+    jobs = runs.RESULTS / "g/after-3/jobs.csv"
+    text = jobs.read_text()
+    row = text.splitlines()[50]
+    start = row.split(",")[3]
+    jobs.write_text(text.replace(row, row.replace(f",{start},", f",{float(start) + 0.001},", 1)))
+    (runs.RESULTS / "g/status.json").unlink()
+    ending, _ = ended(LIMITS="wait_mean:+1%")
+    assert ending.code == 2
 
 
 def test_replicas_are_added_until_the_limits_are_decided(on: Callable[[Cluster], Cluster], results: Path) -> None:
