@@ -78,7 +78,8 @@ class Rehearsal:
             if folder is None:
                 return {}
             prepared = self.campaign.prepared[label].knobs
-            found[label] = own_parser.complaints(folder, list(emulated_lines(prepared, self.builds[label].version)))
+            said = own_parser.complaints(folder, list(emulated_lines(prepared, self.builds[label].version)))
+            found[label] = [line for line in said if not line.endswith(own_parser.RETIRED)]
         for label, lines in own_parser.only_of(found).items():
             for line in lines:
                 screen.say(f"Slurm {label} cannot read {line}")

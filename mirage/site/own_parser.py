@@ -17,7 +17,10 @@ NOBODY = "nobody"
 """The user that runs it, as nothing of a release's archive runs as root."""
 _MESSAGE = re.compile(r"^[\w-]+: (?:error|fatal|warning): (?P<text>.+)$", re.MULTILINE)
 _KEY = re.compile(r"unrecognized key: (\w+)", re.ASCII)
+_RETIRED = re.compile(r'The option "(\w+)" is defunct', re.ASCII)
 _LINE = re.compile(r"Parse error in file \S+ line (\d+): ")
+RETIRED = "is retired, and has no effect"
+"""End of a complaint about a line that the release reads, but does not use any more."""
 _SUMMARY = "Unable to process configuration file"
 _FUNCTION = re.compile(r"^_?[a-z]\w+: ", re.ASCII)
 
@@ -41,22 +44,33 @@ def complaints(commands: Path, lines: Sequence[tuple[str, str]]) -> list[str]:
         path.write_text("".join(f"{text}\n" for _, text in lines))
         path.chmod(0o644)
         Path(folder).chmod(0o755)
-        # It reads slurm.conf as all commands do, and asks no daemon.
-        command = [str(commands / "scontrol"), "show", "hostnames", "n1"]
-        environment = {"PATH": "/usr/bin:/bin", "SLURM_CONF": str(path)}
-        nobody = pwd.getpwnam(NOBODY)
-        user: dict[str, Any] = {} if os.geteuid() else {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        # They read slurm.conf as all commands and daemons do, and ask no daemon. Only daemons name what was retired.
         try:
-            ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False, **user)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return [f"{command[0]} cannot be asked: {error}"]
+            told = _answer([str(commands / "scontrol"), "show", "hostnames", "n1"], path)
+        except OSError as error:
+            return [f"{commands / 'scontrol'} cannot be asked: {error}"]
+        slurmd = commands.parent / "sbin/slurmd"
+        told_daemon = _answer([str(slurmd), "-G", "-N", "n1", "-f", str(path)], path) if slurmd.exists() else ""
     found: dict[str, None] = {}
-    for text in (match["text"].replace(str(path), "slurm.conf") for match in _MESSAGE.finditer(ended.stderr)):
+    for text in (match["text"].replace(str(path), "slurm.conf") for match in _MESSAGE.finditer(told)):
         if key := _KEY.search(text):
             found |= dict.fromkeys(f"{where}: {key[1]} is not known" for where in _places(key[1], lines))
         elif not _LINE.search(text) and _SUMMARY not in text:
             found[_FUNCTION.sub("", text)] = None
+    for key in _RETIRED.findall(told_daemon):
+        found |= dict.fromkeys(f"{where}: {key} {RETIRED}" for where in _places(key, lines))
     return list(found)
+
+
+def _answer(command: Sequence[str], slurm_conf: Path) -> str:
+    """What a program of a release writes to standard error; nothing of it after LONGEST. Raises OSError if it cannot be run."""
+    environment = {"PATH": "/usr/bin:/bin", "SLURM_CONF": str(slurm_conf)}
+    nobody = pwd.getpwnam(NOBODY)
+    user: dict[str, Any] = {} if os.geteuid() else {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    try:
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False, **user).stderr
+    except subprocess.TimeoutExpired as error:
+        return (error.stderr or b"").decode(errors="replace")
 
 
 def _places(key: str, lines: Iterable[tuple[str, str]]) -> list[str]:

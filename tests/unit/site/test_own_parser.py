@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,25 @@ def test_a_value_that_it_refuses_is_named(tmp_path: Path) -> None:
     (tmp_path / "slurm.conf").write_text(KNOWN + "KillWait=soon\n")
     (found,) = complaints(COMMANDS, lines_of(tmp_path / "slurm.conf"))
     assert "soon" in found or "KillWait" in found
+
+
+@needs_slurm
+def test_what_a_release_has_retired_is_named_as_its_daemons_do(tmp_path: Path) -> None:
+    """By slurmd of a release of another time, whose message is that of Slurm 25.11."""
+
+    with tempfile.TemporaryDirectory() as readable:
+        Path(readable).chmod(0o755)
+        folder = Path(readable, "bin")
+        (folder.parent / "sbin").mkdir()
+        folder.symlink_to(COMMANDS)
+        slurmd = folder.parent / "sbin/slurmd"
+        said = r'[2026-11-27T09:24:18.699] error: The option "KillWait" is defunct, please remove it from slurm.conf.'
+        slurmd.write_text(f"#!/bin/sh\ngrep -q KillWait \"$5\" && echo '{said}' >&2\n")
+        slurmd.chmod(0o755)
+        (tmp_path / "slurm.conf").write_text(KNOWN + "KillWait=30\n")
+        assert complaints(folder, lines_of(tmp_path / "slurm.conf")) == [
+            f"{tmp_path}/slurm.conf line 5: KillWait is retired, and has no effect"
+        ]
 
 
 def test_a_parser_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
