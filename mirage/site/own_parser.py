@@ -68,7 +68,8 @@ def _answer(command: Sequence[str], slurm_conf: Path) -> str:
     nobody = pwd.getpwnam(NOBODY)
     user: dict[str, Any] = {} if os.geteuid() else {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
     try:
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False, **user).stderr
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False, **user)
+        return str(ended.stderr)
     except subprocess.TimeoutExpired as error:
         return (error.stderr or b"").decode(errors="replace")
 
