@@ -25,7 +25,7 @@ from slurm_mirage.base.files import read_json, write_atomically
 
 SHOWN = 12
 """Lines about settings that are shown of each kind."""
-_LONG = 200  # characters of such a line
+_LONG = 300  # characters of such a line
 _WIDE = 100  # characters of a line in a block
 
 Content = Mapping[str, Any]

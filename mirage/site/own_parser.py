@@ -92,6 +92,12 @@ def in_force(shown: str) -> dict[str, tuple[str, str]]:
     return {key.lower(): (key, value.strip()) for key, value in rows if key.lower() not in OF_THE_RUN}
 
 
+def _plain(value: str) -> str:
+    """A value without regard to the ways in which releases write it: Yes or yes, `plugin/none`, none or (null) for no plugin."""
+    text = value.lower()
+    return "" if text in ("(null)", "none", "n/a") or text.endswith("/none") else text
+
+
 def other_defaults(before: str, after: str) -> list[str]:
     """In what the settings in force differ between two releases that were given the same slurm.conf, a line each; those that only
     one of them shows are two lines.
@@ -99,7 +105,11 @@ def other_defaults(before: str, after: str) -> list[str]:
     before, after: answers of `scontrol show config`
     """
     old, new = in_force(before), in_force(after)
-    changed = [f"{key}: {old[name][1]} -> {value}" for name, (key, value) in new.items() if name in old and old[name][1] != value]
+    changed = [
+        f"{key}: {old[name][1]} -> {value}"
+        for name, (key, value) in new.items()
+        if name in old and _plain(old[name][1]) != _plain(value)
+    ]
     sides = (("no longer there", old, new), ("new", new, old))
     alone = [(what, [key for name, (key, _) in one.items() if name not in other]) for what, one, other in sides]
     return [*changed, *(f"{what}: {', '.join(keys)}" for what, keys in alone if keys)]

@@ -75,6 +75,8 @@ BEFORE = """Configuration data as of 2026-11-27T08:00:00
 BOOT_TIME               = 2026-11-27T07:00:00
 PriorityType            = priority/basic
 KillWait                = 30 sec
+MCSPlugin               = mcs/none
+DisableRootJobs         = Yes
 LaunchType              = launch/slurm
 SLURM_VERSION           = 22.05.8
 Slurmctld(primary) at host is UP
@@ -83,6 +85,8 @@ AFTER = """BOOT_TIME               = 2026-11-27T09:00:00
 CertmgrType             = (null)
 PriorityType            = priority/multifactor
 KillWait                = 30 sec
+MCSPlugin               = (null)
+DisableRootJobs         = yes
 SLURM_VERSION           = 25.11.7
 """
 
