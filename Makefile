@@ -59,6 +59,10 @@ experiment: $(STAMP) ## cluster, workload, replay, collection, metrics; results 
 compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times each: differences, intervals, equivalence
 	$(CLI) $@
 
+.PHONY: gate
+gate: $(STAMP) ## may the slurm.conf AFTER replace BEFORE? runs both until LIMITS are decided; for CI (docs/gate.md)
+	$(CLI) $@
+
 .PHONY: report
 report: $(STAMP) ## make report.html of a finished run, sweep or comparison (RUN) again, from the files beside it
 	$(CLI) $@

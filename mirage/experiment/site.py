@@ -11,7 +11,7 @@ from pathlib import Path
 from mirage.experiment import configuration
 from mirage.knobs.knobs import SchedulerKnobs
 from mirage.site.in_force import not_in_force
-from mirage.site.site_conf import SiteConf, summary, too_new
+from mirage.site.site_conf import LeftOut, SiteConf, summary, too_new
 from mirage.site.site_words import GROUPS
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically
@@ -29,9 +29,15 @@ def in_short(scheduler: SchedulerKnobs, where: str) -> list[str]:
     site = configuration.site_of(scheduler)
     if site is None:
         return []
-    parts = summary([*site.left_out, *too_new(site, _release(scheduler))])
+    parts = summary(left_out(scheduler))
     lines = [*_renamed(site), *(f"not taken over, {line}" for line in parts)]
     return [f"SLURM_CONF: {line}" for line in [*lines, *([f"all of this in full: {where}"] if lines else [])]]
+
+
+def left_out(scheduler: SchedulerKnobs) -> list[LeftOut]:
+    """What of SLURM_CONF is not used: what is not taken over, and what the cluster's release of Slurm does not have."""
+    site = configuration.site_of(scheduler)
+    return [] if site is None else [*site.left_out, *too_new(site, _release(scheduler))]
 
 
 def write(scheduler: SchedulerKnobs, file: Path) -> None:
@@ -39,10 +45,9 @@ def write(scheduler: SchedulerKnobs, file: Path) -> None:
     site = configuration.site_of(scheduler)
     if site is None or not (site.left_out or site.renamed):
         return
-    left_out = [*site.left_out, *too_new(site, _release(scheduler))]
     lines = []
     for group in GROUPS:
-        items = [item for item in left_out if item.group == group]
+        items = [item for item in left_out(scheduler) if item.group == group]
         if items:
             lines += [f"Not taken over, {group}:", *(f"  {item}" for item in items), ""]
     if site.renamed:

@@ -9,7 +9,7 @@ from mirage.knobs.table import GROUPS, TABLE, Knob
 
 STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
 OFFLINE = ("workload", "workload-report", "metrics", "simulate")
-SETS = (("studies", STUDIES), ("runs", ("experiment", "compare", "studies")), ("offline", OFFLINE))
+SETS = (("studies", STUDIES), ("runs", ("experiment", "compare", "studies", "gate")), ("offline", OFFLINE))
 """Targets that are written as one word, where a knob has all of them."""
 
 HEAD = """\
@@ -19,7 +19,7 @@ HEAD = """\
 
 A knob is given to make, as in `make experiment NODES=100 SHRINK=50`, or in the environment. All knobs are checked before
 anything is started or written. Where the last column names an Ansible variable, an inventory can have a value too; a given knob
-has precedence. Targets: "studies" are all values of STUDY, study-NAME one of them; "runs" experiment, compare and the studies;
+has precedence. Targets: "studies" are all values of STUDY, study-NAME one of them; "runs" experiment, compare, gate and the studies;
 "offline" workload, workload-report, metrics and simulate.
 """
 COLUMNS = ("knob", "default", "meaning", "may be", "targets; variable")

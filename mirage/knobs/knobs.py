@@ -178,15 +178,24 @@ class SchedulerKnobs:
 
 @dataclass(frozen=True)
 class CampaignKnobs:
-    """Comparisons, sweeps and studies."""
+    """Comparisons, sweeps, studies and gates."""
 
     configs: str
+    slurms: str
+    """Words that name releases of Slurm; empty for none."""
     replicas: int | None
     margin: Decimal
     """Margin of equivalence in per cent."""
     at_once: int | str
     """A number, or AUTO."""
     full: str
+    before: str
+    after: str
+    """Of BEFORE and AFTER: path of a slurm.conf, or name of a configuration; empty for none."""
+    limits: str | None
+    """None: the default ones."""
+    budget: int
+    """Real seconds."""
 
     @property
     def is_full(self) -> bool:

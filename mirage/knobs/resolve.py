@@ -14,7 +14,7 @@ from typing import Any
 from mirage import PROGRAM
 from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
-from mirage.knobs.parse import OPENPBS, InvalidValue, Value
+from mirage.knobs.parse import OPENPBS, InvalidValue, Value, is_config_name
 from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
 from mirage.site import site_conf
 from slurm_mirage.base.errors import WrongUse
@@ -35,6 +35,8 @@ SHORT_INTERVALS, SHRINKING = "backfill", ("experiment", "compare")
 UNSHRUNK = 100  # per cent
 # The default of CONFIG with RM=openpbs.
 OPENPBS_CONFIG = "pbs-easy"
+GATE = "gate"
+"""The target whose first configuration is BEFORE."""
 # Knobs that CLASSES replaces.
 SIZE = ("NODES", "CPUS")
 
@@ -69,11 +71,18 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
     knobs = Knobs.of(values)
+    source = "SLURM_CONF"
+    if target == GATE and knobs.campaign.before and not is_config_name(knobs.campaign.before):
+        if knobs.scheduler.slurm_conf:
+            raise WrongUse(
+                "SLURM_CONF: BEFORE says that too; give BEFORE and AFTER only, or names of configurations with SLURM_CONF"
+            )
+        source, knobs = "BEFORE", knobs.with_values({"SLURM_CONF": knobs.campaign.before})
     if not environ.get("CONFIG"):
         knobs = replace(knobs, scheduler=replace(knobs.scheduler, config=_default_configuration(knobs, target)))
     machine = knobs.nodes.classes
     if knobs.scheduler.slurm_conf:
-        machine = _site_machine(knobs.scheduler.slurm_conf, environ)
+        machine = _site_machine(knobs.scheduler.slurm_conf, environ, source)
     elif machine is not None and (name := next(filter(environ.get, SIZE), None)):
         raise WrongUse(f"{name}: CLASSES says that too; give CLASSES, or NODES and CPUS")
     if machine is None:
@@ -106,12 +115,20 @@ def _refuse_unknown(given: list[str]) -> None:
             raise WrongUse(f"{name}: there is no such knob; {hint}")
 
 
-def _site_machine(path: str, environ: Mapping[str, str]) -> Machine:
-    """The nodes of SLURM_CONF."""
+def _site_machine(path: str, environ: Mapping[str, str], source: str) -> Machine:
+    """The nodes of a slurm.conf. source: the knob that has its path"""
     for name in (*SIZE, "CLASSES"):
         if environ.get(name):
-            raise WrongUse(f"{name}: SLURM_CONF says that too; give SLURM_CONF, or {name}")
-    return Machine(tuple(site_conf.read(path).nodes), path)
+            raise WrongUse(f"{name}: {source} says that too; give {source}, or {name}")
+    return site_machine(path, source)
+
+
+def site_machine(path: str, source: str) -> Machine:
+    """The nodes of a slurm.conf. source: the knob that has its path. Raises WrongUse."""
+    try:
+        return Machine(tuple(site_conf.read(path).nodes), path)
+    except WrongUse as error:
+        raise WrongUse(error.message, source.lower()) from None
 
 
 def _check_size(machine: Machine) -> None:

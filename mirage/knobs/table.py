@@ -25,6 +25,7 @@ from mirage.knobs.parse import (
     cut,
     failures,
     instant,
+    limits,
     maintenance,
     margin,
     matching,
@@ -33,6 +34,7 @@ from mirage.knobs.parse import (
     openpbs_archive,
     optional,
     path_text,
+    real_time,
     share,
     shrink,
     some_of,
@@ -102,10 +104,10 @@ class Knob:
 _STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
 _COMPARE = ("compare", *_STUDIES)
 _SINGLE = ("cluster", "experiment")
-_BUILD = (*_SINGLE, *_COMPARE)
+_BUILD = (*_SINGLE, *_COMPARE, "gate")
 _MANAGED = (*_SINGLE, "compare", "study-scms")
-_RUN = ("experiment", *_COMPARE)
-_PLAYED = ("experiment", "compare")
+_RUN = ("experiment", *_COMPARE, "gate")
+_PLAYED = ("experiment", "compare", "gate")
 _CLUSTER = (*_BUILD, "status", "watch", "shell", "capture", "teardown", "infra", "provision", "deprovision")
 _OFFLINE = ("workload", "workload-report", "metrics", "simulate")
 _SELECT = (*_RUN, *_OFFLINE)
@@ -479,7 +481,7 @@ TABLE = (
         matching(CONFIG_NAME),
         "the name of a file in configs/, without .yml",
         "scheduler configuration: configs/CONFIG.yml; with SHRINK below 100 backfill, whose intervals are short",
-        (*_SINGLE, "compare", "study-malleable", "study-malleable-share", "study-filler"),
+        (*_SINGLE, "compare", "gate", "study-malleable", "study-malleable-share", "study-filler"),
         is_input=True,
         group=SCHEDULER,
         variable="mirage_config",
@@ -543,6 +545,16 @@ TABLE = (
         group=COMPARISON,
     ),
     Knob(
+        "SLURMS",
+        "campaign.slurms",
+        "",
+        path_text,
+        "two words or more: a release that is installed here (22.05), packages, or the path of a release's archive, without blanks",
+        "compare: releases of Slurm under CONFIG, the first one is what the others are compared with (docs/upgrade.md)",
+        ("compare",),
+        group=COMPARISON,
+    ),
+    Knob(
         "REPLICAS",
         "campaign.replicas",
         "",
@@ -564,12 +576,53 @@ TABLE = (
         group=COMPARISON,
     ),
     Knob(
+        "BEFORE",
+        "campaign.before",
+        "",
+        path_text,
+        "the path of a slurm.conf (./old for one without a dot or slash), or the name of a file in configs/, without .yml",
+        "gate: the slurm.conf in use, as SLURM_CONF, or the name of a configuration, as CONFIG",
+        ("gate",),
+        group=COMPARISON,
+    ),
+    Knob(
+        "AFTER",
+        "campaign.after",
+        "",
+        path_text,
+        "the path of a slurm.conf (./new for one without a dot or slash), or the name of a file in configs/, without .yml",
+        "gate: the slurm.conf, or configuration, that is to take its place",
+        ("gate",),
+        group=COMPARISON,
+    ),
+    Knob(
+        "LIMITS",
+        "campaign.limits",
+        "",
+        optional(limits),
+        "NAME:+X%, NAME:-X% or an amount like NAME:+60s, separated by blanks (names: docs/metrics.md)",
+        "gate: how much worse metrics may become: wait_p95:+10% utilisation:-1% wait_mean:+60s",
+        ("gate",),
+        shown="5 % of five main metrics",
+        group=COMPARISON,
+    ),
+    Knob(
+        "BUDGET",
+        "campaign.budget",
+        "20min",
+        real_time,
+        "a duration in real time, such as 45min or 2h",
+        "gate: no further replicas begin that would end later",
+        ("gate",),
+        group=COMPARISON,
+    ),
+    Knob(
         "AT_ONCE",
         "campaign.at_once",
         "auto",
         at_once,
         f"auto, or a whole number from 1 to {MAX_AT_ONCE}",
-        "compare, sweeps: runs side by side, each on an instance of its own (auto: one on each host of run_hosts; with "
+        "compare, gate, sweeps: runs side by side, each on an instance of its own (auto: one on each host of run_hosts; with "
         "SPEED=event as many as this host can do; otherwise 1)",
         _RUN,
         group=COMPARISON,

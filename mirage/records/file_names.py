@@ -16,6 +16,9 @@ PLAN_FILE = "plan.csv"
 EVENTS_FILE = "events.csv"
 COMPARISON_FILE = "comparison.json"
 SWEEP_FILE = "sweep.csv"
+GATE_FILE = "gate.md"
+RELEASES_FILE = "releases.json"
+UPGRADE_FILE = "upgrade.md"
 
 # ---- collected from the hosts ----
 

@@ -215,6 +215,18 @@ def _number_of(kind: str, items: Sequence[LeftOut]) -> str:
 # ---- lines of the file ----
 
 
+def lines_of(path: Path | str) -> list[tuple[str, str]]:
+    """The logical lines of a slurm.conf and of the files that it includes: where each begins, and its text. Raises WrongUse."""
+    settings: dict[str, tuple[str, str]] = {}
+    found = []
+    for line in _lines(Path(path), Path(path).parent, settings, _Files(), depth=0):
+        if line.words[0][0].lower() not in _LINES:
+            settings |= {key.lower(): (key, value) for key, value in line.words}
+        words = (f'{key}="{value}"' if re.search(r"\s", value) else f"{key}={value}" for key, value in line.words)
+        found.append((line.where, " ".join(words)))
+    return found
+
+
 class _Files:
     """Reads slurm.conf and the files that it includes, up to LARGEST bytes and MOST_FILES of them together."""
 

@@ -62,8 +62,33 @@ def test_the_first_decision_that_differs(results: Path) -> None:
         "slurm version: 22.05.8, 25.11.0",
         "the first job that differs, at 101.500000: 3, 2 processors",
         "  a: starts at 101.500000, ends at 401.500000; 3 jobs waiting, 0 running, 16 of 16 processors free",
+        "    waiting: 2 (8 processors for 10 min), 3 (2 processors for 10 min), 4 (8 processors for 10 min)",
+        "    starts: 2, 3",
         "  b: starts at 201.500000, ends at 501.500000; 3 jobs waiting, 0 running, 16 of 16 processors free",
+        "    waiting: 2 (8 processors for 10 min), 3 (2 processors for 10 min), 4 (8 processors for 10 min)",
+        "    starts: 2",
     ]
+
+
+def test_a_small_difference_is_not_the_first_decision(results: Path) -> None:
+    """A start that is late by less than a minute may come from timers; the first one that is late by more is named too."""
+    write(results / "b", {1: 0.25, 3: 100.0})
+    ending, said = call("a b")
+    assert ending.message.startswith("2 of 4 jobs differ, 1 of them by more than a minute")
+    firsts = [line for line in said.splitlines() if line.startswith("the first")]
+    assert firsts == [
+        "the first job that differs, at 1.000000: 1, 4 processors",
+        "the first start that differs by more than a minute, at 101.500000: 3, 2 processors",
+    ]
+
+
+def test_a_job_that_one_run_never_starts_differs_by_more_than_a_minute(results: Path) -> None:
+    write(results / "b", last=4)
+    jobs = results / "b/jobs.csv"
+    jobs.write_text(jobs.read_text().replace("3,6.0,6.0,101.5,", "3,6.0,6.0,,"))
+    ending, said = call("a b")
+    assert ending.message.startswith("1 of 4 jobs differ, 1 of them by more than a minute")
+    assert "  b: never starts, ends at 401.500000" in said
 
 
 def test_other_workloads(results: Path) -> None:
