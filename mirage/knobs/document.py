@@ -19,8 +19,8 @@ HEAD = """\
 
 A knob is given to make, as in `make experiment NODES=100 SHRINK=50`, or in the environment. All knobs are checked before
 anything is started or written. Where the last column names an Ansible variable, an inventory can have a value too; a given knob
-has precedence. Targets: "studies" are all values of STUDY, study-NAME one of them; "runs" experiment, compare, gate and the studies;
-"offline" workload, workload-report, metrics and simulate.
+has precedence. Targets: "studies" are all values of STUDY, study-NAME one of them; "runs" experiment, compare, gate and the
+studies; "offline" workload, workload-report, metrics and simulate.
 """
 COLUMNS = ("knob", "default", "meaning", "may be", "targets; variable")
 
