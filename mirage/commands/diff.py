@@ -1,7 +1,9 @@
 """`make diff RUNS="a b"`: where two runs of a workload part: what of their inputs and hosts differs, the first job that started at
-another instant, with the queue and the free processors of both runs then, and how many jobs that moved. Nothing is written.
+another instant, with the queue and the free processors of both runs then, how many jobs that moved, and how near the first run
+comes to the second. Nothing is written.
 
-Two runs of one command on the event clock have the same schedule (docs/event-clock.md).
+Two runs of one command on the event clock have the same schedule (docs/event-clock.md). For two runs of one command at a constant
+speed the nearness is the least that a comparison with a log can show (docs/results.md).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from mirage.experiment.report import folder_of
 from mirage.knobs.knobs import Knobs
 from mirage.records.file_names import JOBS_FILE
 from mirage.records.run_folder import RunFolder
+from mirage.statistics.nearness import overall, pairs_of
 from mirage.terminal.screen import Screen
 from mirage.verdict.advice import counted
 from slurm_mirage.base.errors import WrongUse
@@ -53,6 +56,8 @@ def diff(knobs: Knobs, screen: Screen) -> Ending:
     screen.say(f"the first job that differs, at {at:.6f}: {job['id']}, {counted(job['processors'], 'processor')}")
     for name, run, suffix in ((names[0], first, ""), (names[1], second, "_2")):
         screen.say(f"  {name}: {_instants(job[f'start{suffix}'], job[f'end{suffix}'])}; {_at(run, at)}")
+    if (near := _nearness(first.schedule.jobs, second.schedule.jobs)) is not None:
+        screen.say(near)
     far = moved.filter((col("start") - col("start_2")).abs() > MOVED).height
     waits = [pairs.select((col(f"start{suffix}") - col(f"submit{suffix}")).mean()).item() or 0.0 for suffix in ("", "_2")]
     words = f"{len(moved)} of {counted(pairs.height, 'job')} differ, {far} of them by more than a minute; mean wait"
@@ -96,6 +101,25 @@ def _pairs(one: pl.DataFrame, two: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     columns = ["id", "processors", "submit", "start", "end"]
     pairs = one.select(columns).join(two.select(columns), on="id", suffix="_2", maintain_order="left")
     return pairs, one.height + two.height - 2 * pairs.height
+
+
+def _nearness(one: pl.DataFrame, two: pl.DataFrame) -> str | None:
+    """How near the waits of the first run come to those of the second, in a line; None if no job started in both."""
+    pairs = pairs_of(one, two)
+    if pairs.is_empty():
+        return None
+    near = overall(pairs)
+    mean, share, rho = near["differences"]["mean"], near["differences"]["within_minute"], near["rank_correlation"]
+    words = f"nearness: mean difference of waits {mean['value']:.6g}{_error(mean['error'])} s"
+    if rho is not None:
+        ends = "" if rho["low"] is None else f" ({rho['low']:.4f} to {rho['high']:.4f})"
+        words += f", rank correlation {rho['value']:.4f}{ends}"
+    per_cent = None if share["error"] is None else 100 * share["error"]
+    return f"{words}, {100 * share['value']:.1f}{_error(per_cent)} % of the jobs within a minute"
+
+
+def _error(width: float | None) -> str:
+    return "" if width is None else f" ± {width:.2g}"
 
 
 def _at(run: RunFolder, instant: float) -> str:

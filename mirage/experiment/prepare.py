@@ -23,7 +23,8 @@ from mirage.kinds.malleable import experiment as malleable
 from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import SLURM
-from mirage.records.file_names import EVENTS_FILE, EXPERIMENT_FILE, PLAN_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
+from mirage.records.file_names import EVENTS_FILE, EXPERIMENT_FILE, PLAN_FILE, RECORDED_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
+from mirage.records.recorded import recorded_of
 from mirage.records.run_clock import EVENT
 from mirage.records.run_folder import RunFolder
 from mirage.text.words import about, counted
@@ -154,6 +155,16 @@ def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
     )
 
 
+def _recorded(knobs: Knobs, trace: Trace, chosen: Workload) -> pl.DataFrame | None:
+    """`Prepared.recorded`."""
+    if not knobs.workload.trace or knobs.jobs.groups is not None:
+        return None
+    try:
+        return recorded_of(trace, chosen.jobs)
+    except WrongUse:
+        return None
+
+
 def due_times(knobs: JobKnobs, chosen: Workload) -> list[float]:
     """Submission times in virtual seconds after the start of the replay: presets at 0, the other jobs at their own times, or in
     groups if SUBMISSION is given. Presets do not count as jobs of a group."""
@@ -178,6 +189,8 @@ class Prepared:
     """Number of the run among those of the same configuration: each draws fractions of seconds and failures of its own."""
     calendar: datetime | None = None
     """Local date and time of the first submission in the log; None if it is not known."""
+    recorded: pl.DataFrame | None = None
+    """What the log records of the jobs; None if it records no waits, if the jobs are generated or submitted at other times."""
 
     @classmethod
     def make(cls, knobs: Knobs, trace: Trace, shrink: Decimal) -> Prepared:
@@ -187,7 +200,7 @@ class Prepared:
             )
         chosen = malleable.applied(knobs, workload(knobs, trace, shrink), SLACK)
         begin = LocalTime.of(trace).date(float(chosen.jobs.select(pl.col("submit").min()).item() or 0.0))
-        made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen), calendar=begin)
+        made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen), calendar=begin, recorded=_recorded(knobs, trace, chosen))
         if knobs.malleable.is_wanted:
             malleable.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
         _ = made.events
@@ -367,6 +380,8 @@ class Prepared:
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
         swf.write_swf(self.workload.to_swf(), header_of(self.knobs.nodes.machine), folder / WORKLOAD_SWF_FILE)
         write_atomically(folder / WORKLOAD_FILE, self.jobs.write_csv())
+        if self.recorded is not None:
+            write_atomically(folder / RECORDED_FILE, self.recorded.write_csv())
         site.write(self.knobs.scheduler, folder / site.LEFT_OUT)
         submissions.write_plan(folder / PLAN_FILE, self.plan(run))
         selection = {

@@ -17,7 +17,7 @@ from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
-from mirage.records import run_files
+from mirage.records import agreement, run_files
 from mirage.records.allocations import read_allocations
 from mirage.records.collect import Collected, collect
 from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE
@@ -89,6 +89,8 @@ def results(
         member["events"] = events.summary(collected, judged["messages"])
     member |= metric_errors.errors(collected, jobs, population, member, gaps, run.scheduling, backfill_interval=interval)
     validity.judge_errors(member, bounds, collected)
+    if run.recorded is not None:
+        member["nearness"] = agreement.nearness_of(jobs, run.recorded, workload, member)
     files = run_files.render(collected, processors, nodes)
     files[METRICS_FILE] = (json.dumps(member, indent=1, allow_nan=False) + "\n").encode()
     kinds = collected.disagreements["kind"].value_counts(sort=True, name="count").rows()
