@@ -1,4 +1,4 @@
-"""Reads the data of a run's report from the files in its folder, and, for the first report, from the log of its jobs."""
+"""Reads the data of a run's report from the files in its folder; of a run of an earlier release also from the log of its jobs."""
 
 from __future__ import annotations
 

@@ -72,10 +72,8 @@ def test_the_nearness_of_a_rerun(results: Path) -> None:
     """With enough jobs each figure has its error; jobs that never started are left out."""
     for name, late in (("c", 0), ("d", 7)):
         (results / name).mkdir()
-        rows = [
-            f"{n},{60 * n},,{60 * n + n % 13 + late * (37 * n % 101 <= 50)},{60 * n + 90},0,1,1,,,,,COMPLETED,,"
-            for n in range(1, 101)
-        ]
+        starts = {n: 60 * n + n % 13 + late * (37 * n % 101 <= 50) for n in range(1, 101)}
+        rows = [f"{n},{60 * n},,{start},{60 * n + 90},0,1,1,,,,,COMPLETED,," for n, start in starts.items()]
         (results / name / "jobs.csv").write_text("\n".join([HEADING, *rows, "101,9000,,,9060,0,1,1,,,,,CANCELLED,,"]) + "\n")
         (results / name / "experiment.json").write_text(json.dumps({"inputs": {"NODES": "4", "CPUS": "4"}}))
     _, said = call("d c")
