@@ -69,7 +69,8 @@ def inputs(knobs: Knobs, trace_sha256: str, config: Path) -> dict[str, str]:
     """Inputs of a run by name. The trace, the configuration and the slurm.conf are represented by checksums of their content."""
     chosen = knobs.inputs()
     if (site := site_of(knobs.scheduler)) is not None:
-        content = json.dumps([site.settings, site.partitions, site.accounting], sort_keys=True)
+        of_site = (site.topology, site.of_accounts, site.accounts and [site.accounts.associations, site.accounts.qos])
+        content = json.dumps([site.settings, site.partitions, site.accounting, *filter(None, of_site)], sort_keys=True)
         chosen["SLURM_CONF"] = hashlib.sha256(content.encode()).hexdigest()
     if knobs.fillers.words:
         chosen["FILLER_JOBS"] = identity_of(knobs.fillers.words)

@@ -16,7 +16,7 @@ from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import OPENPBS, InvalidValue, Value
 from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
-from mirage.site import site_conf
+from mirage.site import archive, site_conf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock_rules import EVENT
 
@@ -35,6 +35,8 @@ SHORT_INTERVALS, SHRINKING = "backfill", ("experiment", "compare")
 UNSHRUNK = 100  # per cent
 # The default of CONFIG with RM=openpbs.
 OPENPBS_CONFIG = "pbs-easy"
+# Knobs that SITE replaces, or that its users cannot be with.
+BESIDE_SITE = ("TRACE", "SLURM_CONF", "MODEL", "MALLEABLE", "RM")
 # Knobs that CLASSES replaces.
 SIZE = ("NODES", "CPUS")
 
@@ -68,7 +70,7 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
         # Another program may have set a name like PORT in the environment.
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
-    knobs = Knobs.of(values)
+    knobs = _of_site(Knobs.of(values), environ)
     if not environ.get("CONFIG"):
         knobs = replace(knobs, scheduler=replace(knobs.scheduler, config=_default_configuration(knobs, target)))
     machine = knobs.nodes.classes
@@ -80,6 +82,21 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
         return knobs
     _check_size(machine)
     return replace(knobs, nodes=replace(knobs.nodes, count=machine.nodes, cpus=None, classes=machine))
+
+
+def _of_site(knobs: Knobs, environ: Mapping[str, str]) -> Knobs:
+    """The knobs with what SITE, an archive of a site's week, gives them; FROM, TO and PRESET may be given as well."""
+    path = knobs.workload.site
+    if not path:
+        return knobs
+    for name in BESIDE_SITE:
+        if not knobs.is_default(name):
+            raise WrongUse(f"{name}: SITE says that too; give SITE, or {name}")
+    taken = archive.opened(path)
+    own: dict[str, Value] = {
+        "TRACE": path, "SLURM_CONF": path, "FROM": taken.date(taken.begin), "TO": taken.date(taken.end), "PRESET": "all",
+    }  # fmt: skip
+    return knobs.with_values({name: value for name, value in own.items() if not environ.get(name)})
 
 
 def _default_configuration(knobs: Knobs, target: str) -> str:
@@ -110,7 +127,8 @@ def _site_machine(path: str, environ: Mapping[str, str]) -> Machine:
     """The nodes of SLURM_CONF."""
     for name in (*SIZE, "CLASSES"):
         if environ.get(name):
-            raise WrongUse(f"{name}: SLURM_CONF says that too; give SLURM_CONF, or {name}")
+            given = "SITE" if environ.get("SITE") else "SLURM_CONF"
+            raise WrongUse(f"{name}: {given} says that too; give {given}, or {name}")
     return Machine(tuple(site_conf.read(path).nodes), path)
 
 

@@ -198,7 +198,8 @@ TABLE = (
         "workload.trace",
         "",
         path_text,
-        "the path of an SWF log (.swf, .swf.gz), of the output of sacct (-P, -p, --json or CSV), or of Batsim's jobs.csv",
+        "the path of an SWF log (.swf, .swf.gz), of the output of sacct (-P, -p, --json or CSV), of Batsim's jobs.csv, or of an "
+        "archive of mirage-capture",
         "recorded log: SWF, sacct's output, Batsim's jobs.csv; metrics also reads jobs.csv and sigsleep.log",
         _SELECT,
         shown="a generated workload",
@@ -497,6 +498,17 @@ TABLE = (
         shown="none",
         is_input=True,
         group=SCHEDULER,
+    ),
+    Knob(
+        "SITE",
+        "workload.site",
+        "",
+        path_text,
+        "the path of an archive of mirage-capture",
+        "archive of a site's week, which is replayed: its jobs, machine, policy, users, outages and reservations (docs/site.md)",
+        (*_SINGLE, "compare"),
+        shown="none",
+        group=WORKLOAD,
     ),
     Knob(
         "SLURM_SOURCE",

@@ -24,7 +24,6 @@ from mirage.records.schedule import Schedule
 from mirage.reports.node_map import Machine
 from mirage.reports.timeline import Steps
 from mirage.statistics.nearness import pairs_of
-from mirage.traces import log_text
 from mirage.traces.csv_frame import read_csv
 from mirage.traces.trace import read_trace
 from mirage.verdict.features import unused_rows
@@ -238,6 +237,7 @@ def _recorded(run: RunFolder) -> pl.DataFrame | str:
 def _from_log(run: RunFolder, log: Path, sha256: str) -> pl.DataFrame:
     if not run.has(WORKLOAD_FILE):
         raise WrongUse(f"{WORKLOAD_FILE} is missing")
-    if log_text.load(log).sha256 != sha256:
+    trace = read_trace(log)
+    if trace.sha256 != sha256:
         raise WrongUse(f"{log} has changed since the run")
-    return recorded_of(read_trace(log), run.workload)
+    return recorded_of(trace, run.workload)

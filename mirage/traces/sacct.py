@@ -18,7 +18,7 @@ _TEXT = ("User", "UID", "Group", "GID", "Partition", "QOS")
 _USED = (
     *_TEXT, "JobID", "JobIDRaw", "End", "Elapsed", "ElapsedRaw", "Suspended", "State", "Timelimit", "TimelimitRaw",
     "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes", "ReqMem", "SubmitLine",
-    "Eligible", "Cluster",
+    "Eligible", "Cluster", "Account", "ArrayLimit",
 )  # fmt: skip
 # Source columns of the frame's additional columns.
 _ADDED = {
@@ -73,8 +73,11 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
     return parse_sacct(log_text.load(path).data, str(path))
 
 
-def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
-    """Parses the content of a file as `read_sacct` does; error messages call the file `name`."""
+def parse_sacct(data: bytes, name: str, has_owners: bool = False) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
+    """Parses the content of a file as `read_sacct` does; error messages call the file `name`.
+
+    has_owners: whether the frame has the names of users and accounts, in `user_name` and `account`, as far as they are known
+    """
     table = sacct_json.read_json(data, name) if data.lstrip().startswith(b"{") else read_table(data, name)
     facts = _facts(table.jobs)
     jobs, lines = sacct_executions.joined(facts.filter(pl.col("submit").is_not_null()))
@@ -96,6 +99,7 @@ def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], d
     absent = [name for name, sources in _ADDED.items() if not set(sources) & present]
     absent += ["suspended"] if "Suspended" not in present and not (frame["suspended"] > 0).any() else []
     absent += [] if notes["nodes_only"] else ["asked_nodes"]
+    absent += [name for name in ("user_name", "account") if not has_owners or frame[name].null_count() == frame.height]
     absent += [name for name in ("earlier", "resized", "not_played") if frame[name].list.len().sum() == 0]
     absent += [] if (frame["request"] != "").any() else ["request"]
     for columns in (_ARRAYS, ("dependency",), ("begin",), ("hold",)):
@@ -227,7 +231,8 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     allocated = _first_above_0(*given)
     asked = _first_above_0(_number("ReqCPUS"), _resource("ReqTRES", "cpu"), allocated)
     asked_nodes = _first_above_0(_nodes("ReqNodes"), _resource("ReqTRES", "node"), _nodes("NNodes"))
-    array_limit = pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$"))
+    written = pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$"))
+    array_limit = pl.coalesce(written, _first_above_0(_number("ArrayLimit")).cast(pl.Int64))
     dependency = pl.coalesce(col("SubmitLine").str.extract(_DEPENDENCY, group) for group in (1, 2))
     # sacct prints whole seconds. A job with a dependency becomes eligible later as well.
     waits = (date("Eligible") > date("Submit") + 1) & dependency.is_null()
@@ -237,7 +242,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     marks += [(col(c) != "") & _nodes(c).is_null() for c in _NODES]
     facts = rows.lazy().select(
         "line",
-        *(when(col(c) != "").then(col(c)).alias(c) for c in _TEXT),
+        *(when(col(c) != "").then(col(c)).alias(c) for c in (*_TEXT, "Account")),
         state=state,
         key=pl.concat_str("Cluster", pl.lit("\1"), "JobID" if "JobID" in columns else "JobIDRaw"),
         number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^([0-9]+)").cast(pl.Float64)),
@@ -339,7 +344,7 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
     held = col("is_held") & ~col("has_begin")
     return facts.select(
         *values, "state", "suspended", *_ARRAYS, "dependency", "held", "not_played", "request", nodes=nodes,
-        begin=when(~held).then(later), hold=when(held).then(later),
+        begin=when(~held).then(later), hold=when(held).then(later), user_name="User", account="Account",
         asked_nodes=col("asked_nodes").fill_null(-1).cast(pl.Int64), eligible=when(~never).then(col("eligible") - first), **moved,
     )  # fmt: skip
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ...base import processes
@@ -26,6 +28,8 @@ class AccountCommands:
         self._directory, self._programs, self._patience = directory, programs, patience
         self._memo = directory / "etc/qos.json"
         """The words that each QOS was given: sacctmgr shows them in another form."""
+        self._loaded = directory / "etc/site_associations"
+        """Digest of the associations of a site that were made, likewise."""
         self._environment = {
             **os.environ,
             "SLURM_CONF": f"{directory}/etc/slurm.conf",
@@ -44,7 +48,10 @@ class AccountCommands:
         if commands:
             self._change(commands)
             write_json(self._memo, {**(read_json(self._memo) or {}), **{name: dict(words) for name, words in wanted.qos.items()}})
+            if wanted.site:
+                write_atomically(self._loaded, wanted.digest)
             self._wait_for_slurmctld(wanted)
+        self._change_partitions(wanted)
         return commands
 
     def record(self, since: float) -> str:
@@ -65,7 +72,8 @@ class AccountCommands:
         if code != 0 or not lines:
             return errors.strip().rpartition("\n")[2] or f"cluster {wanted.cluster} is not registered yet"
         known = read_json(self._memo) or {}
-        return parse_associations(lines, {name: known.get(name, {}) for name in names.split()})
+        loaded = self._loaded.read_text() if self._loaded.exists() else ""
+        return replace(parse_associations(lines, {name: known.get(name, {}) for name in names.split()}), loaded=loaded)
 
     def _present(self, wanted: Wanted) -> Present:
         """What the database has, once slurmdbd answers and slurmctld has registered the cluster there."""
@@ -82,6 +90,21 @@ class AccountCommands:
                 code, output, errors = self._ask("sacctmgr", "--immediate", "--quiet", *given)
             if code != 0:
                 raise ResourceManagerError(f"sacctmgr {' '.join(words)[:200]}: {' '.join(f'{output} {errors}'.split())}")
+
+    def _change_partitions(self, wanted: Wanted) -> None:
+        """Give partitions the accounts and QOS that may use them. slurmctld does not start with a QOS in its file that the database
+        does not have yet, so they are not there."""
+        for name, words in wanted.partitions.items():
+            shown = self._ask("scontrol", "--oneliner", "show", "partition", name)[1]
+            present = {key.lower(): value for key, value in re.findall(r"(\w+)=(\S*)", shown)}
+            if all(present.get(key.lower(), "").lower() == value.lower() for key, value in words.items()):
+                continue
+            given = [f"{key}={value}" for key, value in words.items()]
+            code, output, errors = self._ask("scontrol", "update", f"PartitionName={name}", *given)
+            if code != 0:
+                raise ResourceManagerError(
+                    f"scontrol update PartitionName={name} {' '.join(given)}: {' '.join((output + errors).split())}"
+                )
 
     @contextmanager
     def _with_file(self, words: list[str]) -> Iterator[list[str]]:
