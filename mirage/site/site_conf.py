@@ -48,6 +48,7 @@ from slurm_mirage.rm.slurm.node_classes import NodeClass, node_classes
 from slurm_mirage.rm.slurm.node_options import split_gres
 from slurm_mirage.rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, RETIRED, SINCE, known, named
 
+PARTITIONS = "scontrol/partition.txt"
 # Lines of slurm.conf that describe things instead of setting a key.
 _LINES = ("nodename", "nodeset", "partitionname", "downnodes", "frontendname")
 # Those of gres.conf and topology.conf. AutoDetect is not one of them.
@@ -195,7 +196,9 @@ def read(path: Path | str, accounting: str = "auto") -> SiteConf:
     _topology(site, {node: f"{prefix}{number}" for node, (prefix, number) in names.items()}, files, path)
     site.renamed = {old: f"{prefix}{number}" for old, (prefix, number) in names.items() if old != f"{prefix}{number}"}
     site.nodes = _classes(nodes, names, str(path))
+    shown = _shown_partitions(files.taken)
     for name, words in partitions:
+        words = _with_access(words, shown.get(name, {}))
         partition = _partition(site, name, words, nodes, sets, names, str(path))
         if partition is not None:
             site.partitions.append(partition)
@@ -203,6 +206,23 @@ def read(path: Path | str, accounting: str = "auto") -> SiteConf:
         raise WrongUse(f"{path}: has no PartitionName line with nodes", parameter="slurm_conf")
     _choose_default(site, {name for name, words in partitions if _is_open(words)}, len(nodes))
     return site
+
+
+def _shown_partitions(taken: Archive | None) -> dict[str, dict[str, str]]:
+    """Words of each partition, in small letters, as scontrol showed them when the week was taken."""
+    lines = taken.lines(PARTITIONS) if taken is not None and PARTITIONS in taken.parts else []
+    pairs = (re.findall(r"(?:^|\s)(\w+)=(\S+)", line) for line in lines)
+    words = ({key.lower(): value for key, value in of_line} for of_line in pairs)
+    return {of_line["partitionname"]: of_line for of_line in words if "partitionname" in of_line}
+
+
+def _with_access(words: _Words, shown: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """The words of a PartitionName line, with those of OF_ACCOUNTS that were in force: `scontrol update` may have changed them."""
+    if not shown:
+        return dict(words)
+    kept = {key: value for key, value in words.items() if key not in OF_ACCOUNTS}
+    in_force = {key: shown[key] for key in OF_ACCOUNTS if shown.get(key, "ALL").upper() not in ("ALL", "N/A", "(NULL)")}
+    return kept | {key: (OF_ACCOUNTS[key], value) for key, value in in_force.items()}
 
 
 def _counted_resources(settings: Mapping[str, tuple[str, str]], nodes: Mapping[str, _Node]) -> set[str]:

@@ -163,8 +163,9 @@ EVENT = (REST, "the state that they had at the begin is an event of the run")
 """Of State in a NodeName line."""
 
 NO_GROUPS = (SCHEDULING, "the host does not have the site's groups")
-OF_ACCOUNTS = ("allowaccounts", "denyaccounts", "allowqos", "denyqos", "qos")
-"""Words of a PartitionName line that are taken over where the cluster has the site's accounts and QOS."""
+OF_ACCOUNTS: Mapping[str, str] = {name.lower(): name for name in ("AllowAccounts", "DenyAccounts", "AllowQos", "DenyQos", "QOS")}
+"""Words of a PartitionName line, by themselves in small letters, that are taken over where the cluster has the site's accounts and
+QOS."""
 
 PARTITION_OVERRIDDEN: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("allowgroups", "allowaccounts", "denyaccounts", "exclusiveuser"), (SCHEDULING, _OTHER_USERS)),

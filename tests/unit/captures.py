@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import tarfile
 from pathlib import Path
 from typing import Any
+
+from mirage.site import archive
 
 BEGIN = 1793487600
 """2026-11-01, 00:00 in Berlin."""
@@ -95,20 +93,7 @@ PARTS = {
 
 def capture(folder: Path, changes: dict[str, str | None] | None = None, **described: Any) -> Path:
     """Write the archive FOLDER/capture.tar. changes: content of parts, None for one that is missing; described: of the manifest."""
-    parts = {name: text.encode() for name, text in {**PARTS, **(changes or {})}.items() if text is not None}
-    files = {
-        name: {"rows": max(data.count(b"\n") - 1, 0), "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "key": "a1"}
-        for name, data in parts.items()
-    }
-    manifest = {
-        "format": "slurm-mirage-capture", "version": 1, "release": "22.05.8", "begin": BEGIN, "end": BEGIN + DAY, "piece": DAY,
-        "zone": "Europe/Berlin", "taken_at": BEGIN + 2 * DAY, "by": "operator", "private_data": [], "not_allowed": [],
-        "names": "pseudonyms", "key": "a1", "failed": {}, "left_out": [], "files": files, **described,
-    }  # fmt: skip
+    parts = {name: text for name, text in {**PARTS, **(changes or {})}.items() if text is not None}
     path = folder / "capture.tar"
-    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
-        for name, data in {"manifest.json": json.dumps(manifest).encode(), **parts}.items():
-            info = tarfile.TarInfo(name)
-            info.size, info.mtime = len(data), BEGIN + 0.5
-            tar.addfile(info, io.BytesIO(data))
+    archive.write(path, parts, **{"release": "22.05.8", "begin": BEGIN, "end": BEGIN + DAY, "zone": "Europe/Berlin", **described})
     return path

@@ -57,6 +57,19 @@ def test_the_machine_of_an_archive(tmp_path: Path) -> None:
     assert "bf_max_job_user" not in site_conf.read(capture(tmp_path), "no").settings["SchedulerParameters"]
 
 
+def test_access_to_partitions_is_what_scontrol_showed(tmp_path: Path) -> None:
+    assert site_conf.read(capture(tmp_path)).of_accounts == {"gpu": {"QOS": "gpus", "AllowAccounts": "a_1"}}
+    shown = (
+        "PartitionName=cpu AllowGroups=ALL AllowAccounts=a_2 AllowQos=ALL QoS=N/A\n"
+        "PartitionName=gpu AllowGroups=ALL DenyAccounts=a_2 AllowQos=normal,high QoS=gpus\n"
+    )
+    site = site_conf.read(capture(tmp_path, {"scontrol/partition.txt": shown}))
+    assert site.of_accounts == {
+        "cpu": {"AllowAccounts": "a_2"},
+        "gpu": {"DenyAccounts": "a_2", "AllowQos": "normal,high", "QOS": "gpus"},
+    }
+
+
 def test_jobs_can_have_what_is_not_set_aside_for_the_system(tmp_path: Path) -> None:
     site = site_conf.read(capture(tmp_path))
     offered = offer(site.nodes, site.partitions, "CR_Core_Memory", None)
