@@ -113,7 +113,7 @@ def table(scheduler: SchedulerKnobs, taken: Archive, events: SiteEvents, jobs: J
 
 def in_words(parts: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Lines for the terminal: what is only approximated, and what is absent."""
-    return [f"SITE: {part}: {count} {what}" for part in (APPROXIMATED, ABSENT) for what, count in parts.get(part, {}).items()]
+    return [f"SITE: {part}: {what}: {count}" for part in (APPROXIMATED, ABSENT) for what, count in parts.get(part, {}).items()]
 
 
 def not_taken(scheduler: SchedulerKnobs, folder: Path) -> list[str]:

@@ -85,7 +85,8 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
 
 
 def _of_site(knobs: Knobs, environ: Mapping[str, str]) -> Knobs:
-    """The knobs with what SITE, an archive of a site's week, gives them; FROM, TO and PRESET may be given as well."""
+    """The knobs with what SITE, an archive of a site's week, gives them; FROM, TO, PRESET and SIZES may be
+    given as well."""
     path = knobs.workload.site
     if not path:
         return knobs
@@ -95,6 +96,7 @@ def _of_site(knobs: Knobs, environ: Mapping[str, str]) -> Knobs:
     taken = archive.opened(path)
     own: dict[str, Value] = {
         "TRACE": path, "SLURM_CONF": path, "FROM": taken.date(taken.begin), "TO": taken.date(taken.end), "PRESET": "all",
+        "SIZES": "fit",
     }  # fmt: skip
     return knobs.with_values({name: value for name, value in own.items() if not environ.get(name)})
 

@@ -101,5 +101,5 @@ def test_the_table_of_a_site_says_what_is_taken_approximated_and_absent(tmp_path
     assert absent["nodes that are not there yet (FUTURE)"] == 9 and absent["usage at the begin, for fair share (sshare.txt)"] == 1
     assert absent["hidden at the site: usage of other users"] == absent["could not be taken at the site: sacct-json"] == 1
     assert "AllowGroups=g_1" in (tmp_path / "run" / site.LEFT_OUT).read_text()
-    assert "SITE: approximated: 1 associations that are gone: one share, no limits" in remarks(run)
+    assert "SITE: approximated: associations that are gone: one share, no limits: 1" in remarks(run)
     assert ",SITE" in (tmp_path / "run/events.csv").read_text()

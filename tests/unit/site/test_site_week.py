@@ -22,7 +22,8 @@ def test_site_gives_the_knobs(tmp_path: Path) -> None:
     knobs = resolve.resolve({resolve.GIVEN: "SITE", "SITE": path}, "experiment")
     assert (knobs.workload.trace, knobs.scheduler.slurm_conf, knobs.scheduler.config) == (path, path, "site")
     assert (knobs.workload.begin, knobs.workload.end) == ("2026-11-01T00:00:00", "2026-11-02T00:00:00")
-    assert knobs.jobs.preset == "all" and knobs.nodes.machine.nodes == 6 and knobs.nodes.machine.processors == 4 * 16 + 2 * 32
+    assert (knobs.jobs.preset, knobs.jobs.sizes) == ("all", "fit")
+    assert knobs.nodes.machine.nodes == 6 and knobs.nodes.machine.processors == 4 * 16 + 2 * 32
     other = {"SITE": path, "FROM": "2026-11-01T12:00:00", "PRESET": "none", "CONFIG": "fifo"}
     changed = resolve.resolve({resolve.GIVEN: " ".join(other), **other}, "experiment")
     assert (changed.workload.begin, changed.jobs.preset, changed.scheduler.config) == ("2026-11-01T12:00:00", "none", "fifo")
