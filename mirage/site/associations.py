@@ -1,7 +1,7 @@
 """The site's users, accounts and QOS in the archive of its week, as sacctmgr(1) of the emulated cluster takes them.
 
 A user of the site is a user of Slurm by number: `numbers` says which. Limits of submission are left out: a job of the log was
-accepted, and here they could only refuse it.
+accepted, and here they could only refuse it. So are SlurmUser and the accounts that only SlurmUser is in: the cluster has its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mirage.site.archive import Archive
 from slurm_mirage.rm.slurm import job_users
 from slurm_mirage.rm.slurm.accounting import FIRST_QOS
 
-ASSOC, QOS = "sacctmgr/assoc.txt", "sacctmgr/qos.txt"
+ASSOC, QOS, CONFIG = "sacctmgr/assoc.txt", "sacctmgr/qos.txt", "scontrol/config.txt"
 ROOT = "root"
 """The account that is above all others, and the user who is in every database."""
 ACCEPTED = "the jobs of the log were accepted, and this could only refuse them"
@@ -105,11 +105,21 @@ def read(taken: Archive, counted: Collection[str]) -> SiteAccounts | None:
             users.append({**made, "user": job_users.name_of(number_of[row["user"]]), "line": line, "name": row["user"]})
     for user in users:
         if user["account"] not in accounts:
-            words = f"user {user.pop('name')} is in the account {user['account'] or 'without a name'}, which has no line"
+            words = f"user {user['name']} is in the account {user['account'] or 'without a name'}, which has no line"
             raise taken.wrong(ASSOC, user["line"], f"{words}; let an operator of Slurm take the week")
-    ordered = _from_root(accounts)
-    own = [{key: user[key] for key in ("account", "parent", "user", "partition", "words")} for user in users]
+    slurm_user = _slurm_user(taken)
+    kept = [user for user in users if user["name"] != slurm_user]
+    needed = {user["account"] for user in kept} | {account["parent"] for account in accounts.values()}
+    of_slurm_user = {user["account"] for user in users if user["name"] == slurm_user} - needed
+    ordered = _from_root({name: account for name, account in accounts.items() if name not in of_slurm_user})
+    own = [{key: user[key] for key in ("account", "parent", "user", "partition", "words")} for user in kept]
     return SiteAccounts([*ordered, *own], _qos(taken, known, left_out), left_out)
+
+
+def _slurm_user(taken: Archive) -> str:
+    """The name of SlurmUser; empty if the archive does not have it."""
+    lines = taken.lines(CONFIG) if CONFIG in taken.parts else []
+    return next((match[1] for line in lines if (match := re.match(r"SlurmUser\s*=\s*([^\s(]+)", line))), "")
 
 
 def _from_root(accounts: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -150,8 +150,8 @@ TopologyPlugin=topology/tree
 NodeName=DEFAULT CPUs={CPUS} RealMemory={MEMORY} State=UNKNOWN
 NodeName=c[1-{new}] Feature=old Weight=1
 NodeName=c[{new + 1}-{plain}] Feature=new Weight=2
-NodeName=a[1-{a100}] Feature=new Gres=gpu:a100:{GPUS["a100"]} Weight=10
-NodeName=v[1-{v100}] Feature=new Gres=gpu:v100:{GPUS["v100"]} Weight=9
+NodeName=a[1-{a100}] Feature=new Gres=gpu:a100:{GPUS["a100"]} CoreSpecCount=1 MemSpecLimit=2000 Weight=10
+NodeName=v[1-{v100}] Feature=new Gres=gpu:v100:{GPUS["v100"]} CoreSpecCount=1 MemSpecLimit=2000 Weight=9
 PartitionName=batch Nodes=c[1-{plain}] Default=YES MaxTime=2-0
 PartitionName=gpu Nodes=a[1-{a100}],v[1-{v100}] MaxTime=2-0 QOS=gpus AllowAccounts={",".join(_accounts()[2:])}
 PartitionName=short Nodes=ALL MaxTime=60 PriorityJobFactor=10 AllowQos=normal,urgent

@@ -48,6 +48,16 @@ def test_the_tree_of_accounts_with_shares_and_limits(tmp_path: Path) -> None:
     ]
 
 
+def test_slurm_user_and_an_account_of_its_own_are_left_out(tmp_path: Path) -> None:
+    rows = "".join(f"s_1\t{account}\t{user}\t\t{parent}" + "\t1" * 2 + "\t" * 8 + "\tnormal\t\n" for account, user, parent in (
+        ("a_3", "", "root"), ("a_3", "u_s", ""), ("a_1", "u_s", ""), ("a_4", "", "root"),
+    ))  # fmt: skip
+    parts = {"sacctmgr/assoc.txt": ASSOC + rows, "scontrol/config.txt": "SlurmUser               = u_s(999)\n"}
+    made = wanted(capture(tmp_path, parts)).site
+    assert {one["account"] for one in made} == {"root", "a_0", "a_1", "a_2", "a_4"}
+    assert {one["user"] for one in made} == {"", "u2", "u3"}
+
+
 def test_limits_that_could_only_refuse_and_what_is_not_counted_are_left_out(tmp_path: Path) -> None:
     qos = QOS.replace("gres/gpu=6", "gres/gpu=6,gres/nvme=2")
     site = site_conf.read(capture(tmp_path, {"sacctmgr/qos.txt": qos}))
