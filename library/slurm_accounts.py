@@ -47,11 +47,11 @@ options:
     default: []
   site:
     description:
-      - Accounts of a site. C(associations) are mappings with C(account), C(parent), C(user), C(partition) and C(words), options of
-        sacctmgr; accounts come after their parents, and users last.
-      - C(partitions) are words of C(scontrol update) by the name of a partition, which name these accounts or QOS.
-    type: dict
-    default: {}
+      - Associations of a site, mappings with C(account), C(parent), C(user), C(partition) and C(words), options of sacctmgr.
+        Accounts come after their parents, and users last.
+    type: list
+    elements: dict
+    default: []
   wait:
     description: Seconds to wait for slurmdbd to answer, and then for slurmctld to know the changes.
     type: int
@@ -105,7 +105,7 @@ def main() -> None:
             "users": {"type": "list", "elements": "int", "default": []},
             "shares": {"type": "dict", "default": {}},
             "qos": {"type": "list", "elements": "dict", "default": []},
-            "site": {"type": "dict", "default": {}},
+            "site": {"type": "list", "elements": "dict", "default": []},
             "wait": {"type": "int", "default": 60},
         },
         supports_check_mode=True,

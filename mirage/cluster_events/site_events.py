@@ -24,6 +24,8 @@ EVENT, RESERVATION, NODE = "sacctmgr/event.txt", "sacctmgr/reservation.txt", "sc
 OUTAGES, RESERVATIONS = "outages of nodes", "reservations"
 """What is counted."""
 _DRAINED = {"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "FAILG"}
+_BASE_STATE, _DOWN = 0xF, 1
+"""Bits of the number of a state that say whether a node is down, idle or allocated; and that of down (slurm.h)."""
 _FLAGS = ("MAINT", "OVERLAP")
 """Flags of reservations that are kept. IGNORE_JOBS is always given: jobs run when a reservation is made."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,55}", re.ASCII)
@@ -63,14 +65,23 @@ class _World:
         return self.renamed.get(node, node) in self.nodes
 
 
-def of(taken: Archive, nodes: Set[str], renamed: Mapping[str, str], start: float, last: float) -> SiteEvents:
+def of(
+    taken: Archive,
+    nodes: Set[str],
+    renamed: Mapping[str, str],
+    start: float,
+    last: float,
+    access: Mapping[str, Mapping[str, str]] | None = None,
+) -> SiteEvents:
     """The events of a run.
 
     nodes, renamed: names of the cluster's nodes, and of those of the site that have another one here
     start, last: instant at which the run begins, in seconds since the epoch, and its last instant of an event, in trace seconds
+    access: words of partitions that name accounts and QOS, by the partition's name
     Raises WrongUse with file and line for what cannot be read.
     """
     events, world = SiteEvents(), _World(nodes, renamed, start, last)
+    events.lines.extend(_access(taken, access))
     outages = _of_events(taken, world, events) if EVENT in taken.parts else _of_nodes(taken, world, events)
     events.lines.extend(_lines_of_outages(outages, last))
     if RESERVATION in taken.parts:
@@ -78,13 +89,25 @@ def of(taken: Archive, nodes: Set[str], renamed: Mapping[str, str], start: float
     return events
 
 
+def _access(taken: Archive, access: Mapping[str, Mapping[str, str]] | None) -> Iterator[Line]:
+    """Lines that let accounts and QOS use partitions. They are not in slurm.conf: slurmctld does not start with a partition's QOS
+    that its database does not have yet."""
+    for name, words in (access or {}).items():
+        argument = " ".join(f"{key}={value}" for key, value in words.items())
+        yield Line(f"{taken.path.name}: partition {name}", 0.0, actions.SET, f"partition {name}", argument, SITE)
+
+
 # ---- outages ----
 
 
-def action_of(state: str) -> str | None:
-    """What a node in this state is given: down, drain, or None for one that is in service."""
+def action_of(state: str, number: str = "") -> str | None:
+    """What a node in this state is given: down, drain, or None for one that is in service.
+
+    number: the state as Slurm's own number, which may say that a node was down where sacctmgr prints DRAIN only; empty if unknown
+    """
     words = set(re.split(r"[^A-Z_]+", state.upper()))
-    return actions.DOWN if "DOWN" in words else actions.DRAIN if words & _DRAINED else None
+    is_down = number.isdecimal() and int(number) & _BASE_STATE == _DOWN
+    return actions.DOWN if "DOWN" in words or is_down else actions.DRAIN if words & _DRAINED else None
 
 
 def _of_events(taken: Archive, world: _World, events: SiteEvents) -> dict[str, list[_Outage]]:
@@ -93,7 +116,7 @@ def _of_events(taken: Archive, world: _World, events: SiteEvents) -> dict[str, l
     for line, row in of_cluster(taken, EVENT, ("nodename", "timestart", "timeend", "state")):
         if not row["nodename"]:
             continue  # of the cluster
-        action, begin, end = action_of(row["state"]), *_span(taken, EVENT, line, row, world)
+        action, begin, end = action_of(row["state"], row.get("stateraw", "")), *_span(taken, EVENT, line, row, world)
         for node in _expanded(taken, EVENT, line, row["nodename"]):
             if action is None or not world.has(node):
                 events.left_out[f"{OUTAGES}: {'nodes that the cluster does not have' if action else 'another state'}"] += 1

@@ -247,7 +247,7 @@ class Prepared:
         if not path or site_conf is None or self.start is None:
             return SiteEvents()
         nodes = {name for of_class in self.knobs.nodes.machine.classes for name in of_class.each}
-        return site_events.of(opened(path), nodes, site_conf.renamed, self.start, self._last_event())
+        return site_events.of(opened(path), nodes, site_conf.renamed, self.start, self._last_event(), site_conf.of_accounts)
 
     def events_of_replay(self) -> list[dict[str, Any]]:
         """The events in run.json."""
@@ -392,7 +392,8 @@ class Prepared:
         if self.knobs.clock.speed != EVENT:
             return self.dues, run_times
         groups, has_sizes = self.knobs.jobs.groups, self.knobs.malleable.is_wanted
-        dues = self.dues if groups else fractions.submissions(self.dues, self.workload.presets(), seed, self.replica)
+        arrays = jobs["array_job"].to_list() if "array_job" in jobs.columns else None
+        dues = self.dues if groups else fractions.submissions(self.dues, self.workload.presets(), seed, self.replica, arrays)
         return dues, run_times if has_sizes else fractions.run_times(run_times, seed, self.replica)
 
     def write(self, folder: Path, experiment: dict[str, Any], run: str = "") -> None:

@@ -93,7 +93,7 @@ def table(scheduler: SchedulerKnobs, taken: Archive, events: SiteEvents, jobs: J
         APPROXIMATED: {
             "jobs that ran or waited at the begin: submitted then, without their age": jobs.presets,
             "associations that are gone: one share, no limits": len(jobs.owners - users) if users else 0,
-            "partitions with access or a QOS: given when the accounts are made": len(conf.of_accounts),
+            "partitions with access or a QOS: given at the start of the run": len(conf.of_accounts),
             "reservations: made at the start of the run": events.taken.get("reservations", 0),
         },
         ABSENT: {

@@ -44,6 +44,7 @@ from mirage.site.site_words import (
 from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.hostlist import MOST_NAMES, compress, expand
+from slurm_mirage.rm.slurm.conf import CONTROLLER_NODE_WORDS
 from slurm_mirage.rm.slurm.node_classes import NodeClass, node_classes
 from slurm_mirage.rm.slurm.node_options import split_gres
 from slurm_mirage.rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, RETIRED, SINCE, known, named
@@ -123,6 +124,11 @@ class SiteConf:
     """Nodes that are not there yet."""
     renamed: dict[str, str] = field(default_factory=dict)
     known: set[LeftOut] = field(default_factory=set, repr=False)
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether nodes set processors or memory aside for the system."""
+        return any(word.lower() in CONTROLLER_NODE_WORDS for node_class in self.nodes for word, _ in node_class.extra)
 
 
 @dataclass(frozen=True)

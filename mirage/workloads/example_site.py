@@ -125,8 +125,8 @@ _URGENT = 0.06
 
 def slurm_conf(nodes: int) -> str:
     """slurm.conf of a machine of `nodes` nodes."""
-    plain, a100, v100 = _sizes(nodes)
-    new = plain // 2
+    plain, a100, _ = _sizes(nodes)
+    new, last_a100 = plain // 2, plain + a100
     return f"""ClusterName=example
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
@@ -148,12 +148,12 @@ AccountingStorageTRES=gres/gpu,gres/gpu:a100,gres/gpu:v100
 GresTypes=gpu
 TopologyPlugin=topology/tree
 NodeName=DEFAULT CPUs={CPUS} RealMemory={MEMORY} State=UNKNOWN
-NodeName=c[1-{new}] Feature=old Weight=1
-NodeName=c[{new + 1}-{plain}] Feature=new Weight=2
-NodeName=a[1-{a100}] Feature=new Gres=gpu:a100:{GPUS["a100"]} CoreSpecCount=1 MemSpecLimit=2000 Weight=10
-NodeName=v[1-{v100}] Feature=new Gres=gpu:v100:{GPUS["v100"]} CoreSpecCount=1 MemSpecLimit=2000 Weight=9
-PartitionName=batch Nodes=c[1-{plain}] Default=YES MaxTime=2-0
-PartitionName=gpu Nodes=a[1-{a100}],v[1-{v100}] MaxTime=2-0 QOS=gpus AllowAccounts={",".join(_accounts()[2:])}
+NodeName=node[1-{new}] Feature=old Weight=1
+NodeName=node[{new + 1}-{plain}] Feature=new Weight=2
+NodeName=node[{plain + 1}-{last_a100}] Feature=new Gres=gpu:a100:{GPUS["a100"]} CoreSpecCount=1 MemSpecLimit=2000 Weight=10
+NodeName=node[{last_a100 + 1}-{nodes}] Feature=new Gres=gpu:v100:{GPUS["v100"]} CoreSpecCount=1 MemSpecLimit=2000 Weight=9
+PartitionName=batch Nodes=node[1-{plain}] Default=YES MaxTime=2-0
+PartitionName=gpu Nodes=node[{plain + 1}-{nodes}] MaxTime=2-0 QOS=gpus AllowAccounts={",".join(_accounts()[2:])}
 PartitionName=short Nodes=ALL MaxTime=60 PriorityJobFactor=10 AllowQos=normal,urgent
 """
 
@@ -165,10 +165,12 @@ def _sizes(nodes: int) -> tuple[int, int, int]:
 
 
 def _topology(nodes: int) -> str:
-    names = [f"{prefix}{n}" for prefix, count in zip("cav", _sizes(nodes), strict=True) for n in range(1, count + 1)]
-    groups = [names[at : at + OF_A_SWITCH] for at in range(0, nodes, OF_A_SWITCH)]
-    lines = [f"SwitchName=leaf{number} Nodes={','.join(group)}\n" for number, group in enumerate(groups, 1)]
-    return "".join(lines) + f"SwitchName=top Switches=leaf[1-{len(groups)}]\n"
+    firsts = range(1, nodes + 1, OF_A_SWITCH)
+    lines = [
+        f"SwitchName=leaf{number} Nodes=node[{first}-{min(first + OF_A_SWITCH - 1, nodes)}]\n"
+        for number, first in enumerate(firsts, 1)
+    ]
+    return "".join(lines) + f"SwitchName=top Switches=leaf[1-{len(firsts)}]\n"
 
 
 def _accounts() -> list[str]:
@@ -215,7 +217,7 @@ def _events(nodes: int, span: int) -> str:
     headings = ("Cluster", "Event", "NodeName", "TimeStart", "TimeEnd", "State", "Reason")
     spans = [(0.15, 0.3, "DOWN"), (0.2, 0.5, "DRAIN"), (0.45, 0.6, "DOWN"), (0.7, 0.85, "DRAIN")]
     rows = [
-        ("example", "Node", f"c{1 + number * plain // 4}", BEGIN + int(begin * span), BEGIN + int(end * span), state, "hardware")
+        ("example", "Node", f"node{1 + number * plain // 4}", BEGIN + int(begin * span), BEGIN + int(end * span), state, "hardware")
         for number, (begin, end, state) in enumerate(spans)
     ]
     return _table(headings, rows)
@@ -224,7 +226,7 @@ def _events(nodes: int, span: int) -> str:
 def _reservation(nodes: int, span: int) -> str:
     """Maintenance of a tenth of the nodes, in the middle of the week."""
     plain, begin = _sizes(nodes)[0], BEGIN + span // 2
-    names = f"c[{plain - max(1, nodes // 10) + 1}-{plain}]"
+    names = f"node[{plain - max(1, nodes // 10) + 1}-{plain}]"
     headings = ("Cluster", "Name", "ID", "TRES", "TimeStart", "TimeEnd", "Flags", "NodeName", "Assocs")
     return _table(headings, [("example", "maintenance", 1, "", begin, begin + 2 * HOUR, "MAINT", names, "")])
 

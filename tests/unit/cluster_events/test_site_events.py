@@ -24,9 +24,9 @@ RENAMED = {f"c0{number}": f"c{number}" for number in range(1, 5)}
 LAST = 86400.0
 
 
-def event(node: str, begin: Any, end: Any, state: str, reason: str = "t_1") -> tuple[Any, ...]:
+def event(node: str, begin: Any, end: Any, state: str, reason: str = "t_1", number: int | str = "") -> tuple[Any, ...]:
     times = [BEGIN + one if isinstance(one, int) else one for one in (begin, end)]
-    return ("s_1", "Node", "", node, *times, state, 1, "root", reason)
+    return ("s_1", "Node", "", node, *times, state, number, "root", reason)
 
 
 def reservation(name: str, begin: int, end: int, nodes: str, flags: str = "") -> tuple[Any, ...]:
@@ -48,10 +48,10 @@ def test_nodes_leave_and_return_as_at_the_site(tmp_path: Path) -> None:
         ("s_1", "Cluster", "c[01-04]", "", BEGIN - 999, "Unknown", "", "", "", "Cluster Registered TRES"),
         event("c01", -3600, 600, "DOWN*"),  # drained at the start, whatever its state
         event("c02", 60, 120, "DRAIN"),
-        event("c03", 60, 120, "IDLE+DRAIN"),
+        event("c03", 60, 120, "IDLE+DRAIN", number=514),
         event("c04", 100, 200, "DRAINED"),
         event("c04", 200, 300, "DOWN+DRAIN"),
-        event("g1", 50, "Unknown", "DOWN"),
+        event("g1", 50, "Unknown", "DRAIN", number=513),  # down as well
         event("g2", -500, -100, "DOWN"),
         event("g2", 10, 20, "IDLE+POWERED_DOWN"),
         event("f1", 10, 20, "DOWN"),
@@ -120,7 +120,8 @@ def test_the_events_of_a_run_count_from_its_first_submission(tmp_path: Path) -> 
         knobs = resolve.resolve({resolve.GIVEN: " ".join([*given, *more]), **given, **more}, "experiment")
         trace = source(knobs.workload, knobs.nodes.machine).trace
         events = Prepared.make(knobs, trace, knobs.jobs.shrinks[0]).events
-        assert [(one.instant, one.source) for one in events] == [(instant, "SITE") for instant in instants]
+        assert [(one.instant, one.source) for one in events] == [(instant, "SITE") for instant in [0.0, *instants]]
+        assert (events[0].action, events[0].target, events[0].argument) == ("set", "partition gpu", "QOS=gpus AllowAccounts=a_1")
         assert "drain,c1,t_1,SITE" in as_csv(events)
 
 

@@ -95,7 +95,7 @@ def test_the_table_of_a_site_says_what_is_taken_approximated_and_absent(tmp_path
     assert written["approximated"] == {
         "jobs that ran or waited at the begin: submitted then, without their age": 2,
         "associations that are gone: one share, no limits": 1,
-        "partitions with access or a QOS: given when the accounts are made": 1,
+        "partitions with access or a QOS: given at the start of the run": 1,
     }
     absent = written["absent"]
     assert absent["nodes that are not there yet (FUTURE)"] == 9 and absent["usage at the begin, for fair share (sshare.txt)"] == 1

@@ -295,38 +295,28 @@ def test_a_run_that_has_not_begun_has_no_record(tmp_path: Path) -> None:
 
 
 SHOWN = """#!/bin/sh
-case "$*" in
-*"show partition gpu"*) echo "PartitionName=gpu AllowAccounts=ALL AllowQos=ALL QoS=$(cat "${0%/*}/qos")" ;;
-*update*) echo "$*" >> "${0%/*}/updates"; echo gpus > "${0%/*}/qos" ;;
-*) echo 'ClusterName=a Account=default UserName=slurm-a(998) Partition= ID=3'
-   echo 'ClusterName=a Account=a_1 UserName=u5(1900000005) Partition= ID=4' ;;
-esac
+echo 'ClusterName=a Account=default UserName=slurm-a(998) Partition= ID=3'
+echo 'ClusterName=a Account=a_1 UserName=u5(1900000005) Partition= ID=4'
 """
 
 
-def test_the_accounts_of_a_site_are_loaded_once_and_its_partitions_get_their_qos(call: Caller, tmp_path: Path) -> None:
+def test_the_accounts_of_a_site_are_loaded_once(call: Caller, tmp_path: Path) -> None:
     tree = 'echo "root||1|normal\ndefault||1|normal\ndefault|slurm-a|1|normal"; cat "${0%/*}/rows" 2>/dev/null; exit 0'
     loads = ANSWERS.replace('cp "$file" "${0%/*}/loaded"', 'cp "$file" "${0%/*}/loaded"; echo "a_1|u5|1|normal" > "${0%/*}/rows"')
     shown = "printf 'root||1|normal\\ndefault||1|normal\\ndefault|slurm-a|1|normal\\nu5||1|normal\\n'"
     assert shown in loads
-    (tmp_path / "qos").write_text("N/A\n")
     for name, script in (("sacctmgr", loads.replace(shown, tree)), ("scontrol", SHOWN)):
         (tmp_path / name).write_text(script)
         (tmp_path / name).chmod(0o755)
     (tmp_path / "etc").mkdir()
     account = {"account": "a_1", "parent": "root", "user": "", "partition": "", "words": {"Fairshare": "3"}}
-    site = {
-        "associations": [account, {**account, "user": "u5", "words": {"MaxJobs": "2"}}],
-        "partitions": {"gpu": {"QOS": "gpus", "AllowAccounts": "all"}},
-    }
+    site = [account, {**account, "user": "u5", "words": {"MaxJobs": "2"}}]
     params = {"directory": str(tmp_path), "bin": str(tmp_path), "cluster": "a", "user": "slurm-a", "site": site, "wait": 0}
     assert call("slurm_accounts", **params)["changed"] is True
     assert (tmp_path / "loaded").read_text().splitlines() == [
         "Cluster - 'a'", "Parent - 'root'", "Account - 'a_1':Fairshare='3'",
         "Parent - 'a_1'", "User - 'u5':DefaultAccount='a_1':MaxJobs='2'",
     ]  # fmt: skip
-    assert (tmp_path / "updates").read_text() == "update PartitionName=gpu QOS=gpus AllowAccounts=all\n"
     assert call("slurm_accounts", **params)["changed"] is False
-    assert len((tmp_path / "updates").read_text().splitlines()) == 1
-    site["associations"][1]["words"] = {"MaxJobs": "3"}
+    site[1]["words"] = {"MaxJobs": "3"}
     assert call("slurm_accounts", **params)["changed"] is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def wanted(path: Path) -> Wanted:
 
 def test_the_tree_of_accounts_with_shares_and_limits(tmp_path: Path) -> None:
     assert wanted(capture(tmp_path)).site_file().splitlines() == [
-        "Cluster - 'm':QOS='normal'",
+        "Cluster - 'm'",
         "Parent - 'root'",
         "Account - 'a_0':Fairshare='50':GrpJobs='8':GrpTRES='cpu=64':QOS='high,normal'",
         "Parent - 'root'",
@@ -78,14 +79,16 @@ def test_commands_make_the_qos_before_the_associations_and_nothing_twice(tmp_pat
     want = wanted(capture(tmp_path))
     commands = [" ".join(words[:3]) for words in want.commands(Present())]
     assert commands[:2] == ["add qos name=gpus", "add qos name=high"]
-    assert commands[2:4] == ["add account name=default", "add user name=slurm-m"]
-    assert commands[4].startswith("load Cluster - 'm'") and len(commands) == 5
+    assert commands[2:5] == ["modify cluster where", "add account name=default", "add user name=slurm-m"]
+    assert commands[5].startswith("load Cluster - 'm'") and len(commands) == 6
     high = list(want.commands(Present()))[1]
     assert "GraceTime=30" in high and "Preempt=normal" in high and "UsageFactor=2.000000" in high
     made = frozenset({("slurm-m", "default"), ("u2", "a_1"), ("u3", "a_1")})
-    present = Present({"default": 1, "a_0": 50, "a_1": 3, "a_2": 1}, made, qos=want.qos, loaded=want.digest)
+    present = Present(
+        {"default": 1, "a_0": 50, "a_1": 3, "a_2": 1}, made, frozenset({"normal", "high", "gpus"}), want.qos, loaded=want.digest
+    )
     assert list(want.commands(present)) == []
-    assert [words[0] for words in want.commands(Present(present.shares, made, qos=want.qos, loaded="other"))] == ["load"]
+    assert [words[0] for words in want.commands(replace(present, loaded="other"))] == ["load"]
 
 
 def test_an_association_that_is_gone_is_made_in_its_account(tmp_path: Path) -> None:
@@ -138,8 +141,9 @@ def test_jobs_of_a_plan_have_the_sites_accounts_users_and_qos(tmp_path: Path) ->
     variables = cluster_variables(knobs)
     assert variables["mirage_accounting"] == "yes"
     assert [one["name"] for one in variables["slurm_controller_qos"]] == ["gpus", "high"]
-    assert variables["slurm_controller_site_accounts"]["partitions"] == {"gpu": {"QOS": "gpus", "AllowAccounts": "a_1"}}
-    assert len(variables["slurm_controller_site_accounts"]["associations"]) == 6
+    assert len(variables["slurm_controller_site_accounts"]) == 6
+    # A slurmd that reads slurmctld's own file would set processors aside itself.
+    assert variables["mirage_steps"] == "no"
 
 
 def test_another_configuration_keeps_the_sites_qos_besides_its_own(tmp_path: Path) -> None:

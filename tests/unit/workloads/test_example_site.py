@@ -55,7 +55,7 @@ def test_all_kinds_of_jobs_are_played_in_full(tmp_path: Path) -> None:
     )
     assert len(kinds) == 9 and any(row.dependency for row in rows) and {row.qos for row in rows} == {"normal", "urgent"}
     assert prepared.jobs["not_played"].to_list() == [""] * 300
-    assert Counter(event.action for event in prepared.events) == {"reserve": 1, "down": 2, "drain": 2, "resume": 4}
+    assert Counter(event.action for event in prepared.events) == {"set": 2, "reserve": 1, "down": 2, "drain": 2, "resume": 4}
 
 
 def test_recorded_times_are_those_of_jobs_that_waited_for_nothing_but_themselves(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -51,7 +50,6 @@ class AccountCommands:
             if wanted.site:
                 write_atomically(self._loaded, wanted.digest)
             self._wait_for_slurmctld(wanted)
-        self._change_partitions(wanted)
         return commands
 
     def record(self, since: float) -> str:
@@ -90,21 +88,6 @@ class AccountCommands:
                 code, output, errors = self._ask("sacctmgr", "--immediate", "--quiet", *given)
             if code != 0:
                 raise ResourceManagerError(f"sacctmgr {' '.join(words)[:200]}: {' '.join(f'{output} {errors}'.split())}")
-
-    def _change_partitions(self, wanted: Wanted) -> None:
-        """Give partitions the accounts and QOS that may use them. slurmctld does not start with a QOS in its file that the database
-        does not have yet, so they are not there."""
-        for name, words in wanted.partitions.items():
-            shown = self._ask("scontrol", "--oneliner", "show", "partition", name)[1]
-            present = {key.lower(): value for key, value in re.findall(r"(\w+)=(\S*)", shown)}
-            if all(present.get(key.lower(), "").lower() == value.lower() for key, value in words.items()):
-                continue
-            given = [f"{key}={value}" for key, value in words.items()]
-            code, output, errors = self._ask("scontrol", "update", f"PartitionName={name}", *given)
-            if code != 0:
-                raise ResourceManagerError(
-                    f"scontrol update PartitionName={name} {' '.join(given)}: {' '.join((output + errors).split())}"
-                )
 
     @contextmanager
     def _with_file(self, words: list[str]) -> Iterator[list[str]]:

@@ -104,7 +104,6 @@ class Wanted:
 
     site: associations of a site, which take the place of those in accounts of their own: mappings with account, parent, user,
         partition (empty for none) and words, options of sacctmgr; accounts after their parents, users last
-    partitions: words of `scontrol update` for partitions, by name, which name accounts and QOS
     """
 
     cluster: str
@@ -114,7 +113,6 @@ class Wanted:
     qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     users: Sequence[tuple[str, str]] = ()
     site: Sequence[Mapping[str, Any]] = ()
-    partitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def associations(self) -> set[tuple[str, str]]:
         """All users with accounts of theirs."""
@@ -161,7 +159,7 @@ class Wanted:
     def site_file(self) -> str:
         """The file by which `sacctmgr load` adds and changes the associations of the site. What it does not name stays."""
         root: Mapping[str, str] = next((one["words"] for one in self.site if one["account"] == "root" and not one["user"]), {})
-        lines = [_line("Cluster", self.cluster, {key: value for key, value in root.items() if key != "Fairshare"})]
+        lines = [_line("Cluster", self.cluster, {key: value for key, value in root.items() if key not in ("Fairshare", "QOS")})]
         first: dict[str, str] = {}
         for one in self.site:
             if one["user"]:
@@ -199,8 +197,7 @@ class Wanted:
                 gone = dict.fromkeys(before.keys() - words.keys(), "-1")
                 yield ["modify", "qos", "where", f"name={name}", "set", *_assignments({**gone, **words})]
         names = [FIRST_QOS, *(name for name in self.qos if name != FIRST_QOS)]
-        # The associations of a site say which QOS each of them may use.
-        if self.qos and not self.site and present.allowed != set(names):
+        if self.qos and present.allowed != set(names):
             yield ["modify", "cluster", "where", f"name={self.cluster}", "set", f"qos={','.join(names)}"]
 
 
@@ -253,6 +250,4 @@ def wanted_of(parameters: Mapping[str, Any]) -> Wanted:
     users |= {(job_users.name_of(user), account_of(user)) for user in parameters["users"]}
     source = "CONFIG"  # named in messages
     shares, qos = shares_of(parameters["shares"], source), qos_of(parameters["qos"], source)
-    site = parameters["site"]
-    of_site, partitions = site.get("associations", []), site.get("partitions", {})
-    return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos, sorted(users), of_site, partitions)
+    return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos, sorted(users), parameters["site"])
