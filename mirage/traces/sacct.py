@@ -81,6 +81,7 @@ def parse_sacct(data: bytes, name: str, has_owners: bool = False) -> tuple[pl.Da
     table = sacct_json.read_json(data, name) if data.lstrip().startswith(b"{") else read_table(data, name)
     facts = _facts(table.jobs)
     jobs, lines = sacct_executions.joined(facts.filter(pl.col("submit").is_not_null()))
+    jobs = _with_tasks_in_order(jobs)
     frame = _as_swf(jobs)
     present = set(table.jobs.columns)
     notes = {
@@ -105,6 +106,19 @@ def parse_sacct(data: bytes, name: str, has_owners: bool = False) -> tuple[pl.Da
     for columns in (_ARRAYS, ("dependency",), ("begin",), ("hold",)):
         absent += columns if frame[columns[0]].null_count() == frame.height else ()
     return frame.drop(absent), _header(jobs), {reason: count for reason, count in notes.items() if count}, table.unread
+
+
+def _with_tasks_in_order(jobs: pl.DataFrame) -> pl.DataFrame:
+    """The jobs; the tasks of an array share its numbers in the order of the tasks.
+
+    Slurm splits a task from its array when it starts, with a new number; the last one keeps the array's own, which is the lowest.
+    """
+    place = pl.col("array_task").rank("ordinal").cast(pl.Int64) - 1
+    in_order = pl.col("number").sort().gather(place).over("array_job", "submit")
+    tasks = jobs.filter(pl.col("array_job").is_not_null() & pl.col("array_task").is_not_null()).with_columns(number=in_order)
+    if tasks.is_empty():
+        return jobs
+    return jobs.update(tasks.select("line", "number"), on="line")
 
 
 def _duration(column: str) -> pl.Expr:
@@ -234,8 +248,8 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     written = pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$"))
     array_limit = pl.coalesce(written, _first_above_0(_number("ArrayLimit")).cast(pl.Int64))
     dependency = pl.coalesce(col("SubmitLine").str.extract(_DEPENDENCY, group) for group in (1, 2))
-    # sacct prints whole seconds. A job with a dependency becomes eligible later as well.
-    waits = (date("Eligible") > date("Submit") + 1) & dependency.is_null()
+    # sacct prints whole seconds. A job with a dependency, or with a limit of tasks, becomes eligible later as well.
+    waits = (date("Eligible") > date("Submit") + 1) & dependency.is_null() & (array_limit.fill_null(0) == 0)
     limit = pl.coalesce(_duration("Timelimit"), _number("Timelimit") * 60)
     memory = _memory(asked_nodes, asked)
     marks = [col(c).cast(pl.Float64, strict=False) >= _UNKNOWN_COUNT for c in _COUNTS]
