@@ -356,8 +356,11 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
     waits = (col("eligible") > col("submit") + 1) & ~never & col("dependency").is_null() & (col("array_limit").fill_null(0) == 0)
     later = when(waits.fill_null(False)).then(col("eligible") - col("submit"))
     held = col("is_held") & ~col("has_begin")
+    # A job that is requeued becomes eligible two minutes after the instant at which it was submitted again.
+    of_requeue = (col("earlier").list.len() > 0).fill_null(False) & later.is_null() & ~col("has_begin").fill_null(False)
+    kinds = when(of_requeue).then(col("not_played").list.set_difference(["begin"])).otherwise("not_played")
     return facts.select(
-        *values, "state", "suspended", *_ARRAYS, "dependency", "held", "not_played", "request", nodes=nodes,
+        *values, "state", "suspended", *_ARRAYS, "dependency", "held", "request", nodes=nodes, not_played=kinds,
         begin=when(~held).then(later), hold=when(held).then(later), user_name="User", account="Account",
         asked_nodes=col("asked_nodes").fill_null(-1).cast(pl.Int64), eligible=when(~never).then(col("eligible") - first), **moved,
     )  # fmt: skip
