@@ -131,7 +131,10 @@ def _site_machine(path: str, environ: Mapping[str, str]) -> Machine:
         if environ.get(name):
             given = "SITE" if environ.get("SITE") else "SLURM_CONF"
             raise WrongUse(f"{name}: {given} says that too; give {given}, or {name}")
-    return Machine(tuple(site_conf.read(path).nodes), path)
+    try:
+        return Machine(tuple(site_conf.read(path).nodes), path)
+    except WrongUse as error:
+        raise error if not environ.get("SITE") else WrongUse(error.message, parameter="site") from None
 
 
 def _check_size(machine: Machine) -> None:

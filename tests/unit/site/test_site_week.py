@@ -44,6 +44,14 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
         resolve.resolve({resolve.GIVEN: "SITE", "SITE": str(tmp_path / "a.tar")}, "experiment")
 
 
+def test_what_is_wrong_in_its_slurm_conf_is_said_of_site(tmp_path: Path) -> None:
+    path = str(capture(tmp_path, {"conf/slurm.conf": f"{CONF}NodeName=x y\n"}))
+    with pytest.raises(WrongUse) as error:
+        resolve.resolve({resolve.GIVEN: "SITE", "SITE": path}, "experiment")
+    expected = f"SITE: {path}: conf/slurm.conf line 17: 'y' is not a Key=Value of slurm.conf"
+    assert resolve.user_message(error.value) == expected
+
+
 def test_the_machine_of_an_archive(tmp_path: Path) -> None:
     site = site_conf.read(capture(tmp_path))
     assert [(one.names, one.cpus) for one in site.nodes] == [("c[1-4]", 16), ("g[1-2]", 32)]
