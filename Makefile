@@ -119,6 +119,10 @@ shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch (qstat, pbsn
 capture: $(STAMP) ## what mirage-capture takes at a site, of the cluster (ACCOUNTING=yes): FROM to TO (the last week) into ARCHIVE
 	$(CLI) $@
 
+.PHONY: example-site
+example-site: $(STAMP) ## an imaginary site's week (NODES, JOBS, SEED) into ARCHIVE, as mirage-capture takes a real one
+	$(CLI) $@
+
 .PHONY: teardown
 teardown: $(STAMP) ## stop everything that this instance started, and nothing else; results stay
 	$(CLI) $@

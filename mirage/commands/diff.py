@@ -1,7 +1,9 @@
 """`make diff RUNS="a b"`: where two runs of a workload part: what of their inputs and hosts differs, the first job that started at
-another instant, with the queue and the free processors of both runs then, and how many jobs that moved. Nothing is written.
+another instant, with the queue and the free processors of both runs then, how many jobs that moved, and how near the first run
+comes to the second. Nothing is written.
 
-Two runs of one command on the event clock have the same schedule (docs/event-clock.md).
+Two runs of one command on the event clock have the same schedule (docs/event-clock.md). For two runs of one command at a constant
+speed the nearness is the least that a comparison with a log can show (docs/results.md).
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import polars as pl
+
 from mirage.experiment.endings import Ending
 from mirage.experiment.report import folder_of
 from mirage.knobs.knobs import Knobs
 from mirage.records.file_names import JOBS_FILE
 from mirage.records.first_difference import Differences
 from mirage.records.run_folder import RunFolder
+from mirage.statistics.nearness import overall, pairs_of
 from mirage.terminal.screen import Screen
 from mirage.verdict.advice import counted
 from slurm_mirage.base.errors import WrongUse
@@ -50,6 +55,8 @@ def diff(knobs: Knobs, screen: Screen) -> Ending:
     if parted.far.height and (other := parted.far.row(0, named=True))["id"] != job["id"]:
         for line in parted.lines(other, "the first start that differs by more than a minute"):
             screen.say(line)
+    if (near := _nearness(first.schedule.jobs, second.schedule.jobs)) is not None:
+        screen.say(near)
     jobs = counted(parted.pairs.height, "job")
     words = f"{parted.moved.height} of {jobs} differ, {parted.far.height} of them by more than a minute; mean wait"
     waits = parted.mean_waits
@@ -85,3 +92,22 @@ def _differing(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[tuple
     for name in sorted({*one, *two}):
         if one.get(name) != two.get(name):
             yield name, one.get(name, "none"), two.get(name, "none")
+
+
+def _nearness(one: pl.DataFrame, two: pl.DataFrame) -> str | None:
+    """How near the waits of the first run come to those of the second, in a line; None if no job started in both."""
+    pairs = pairs_of(one, two)
+    if pairs.is_empty():
+        return None
+    near = overall(pairs)
+    mean, share, rho = near["differences"]["mean"], near["differences"]["within_minute"], near["rank_correlation"]
+    words = f"nearness: mean difference of waits {mean['value']:.6g}{_error(mean['error'])} s"
+    if rho is not None:
+        ends = "" if rho["low"] is None else f" ({rho['low']:.4f} to {rho['high']:.4f})"
+        words += f", rank correlation {rho['value']:.4f}{ends}"
+    per_cent = None if share["error"] is None else 100 * share["error"]
+    return f"{words}, {100 * share['value']:.1f}{_error(per_cent)} % of the jobs within a minute"
+
+
+def _error(width: float | None) -> str:
+    return "" if width is None else f" ± {width:.2g}"

@@ -46,6 +46,7 @@ TARGETS = {
     "watch": ("mirage.commands.watch", "watch"),
     "shell": ("mirage.commands.shell", "shell"),
     "capture": ("mirage.commands.capture", "capture"),
+    "example-site": ("mirage.commands.example_site", "example_site"),
     "teardown": ("mirage.commands.teardown", "teardown"),
     "provision": ("mirage.commands.provision", "provision"),
     "deprovision": ("mirage.commands.deprovision", "deprovision"),

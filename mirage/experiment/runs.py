@@ -82,7 +82,8 @@ def slurm_conf_digest(knobs: Knobs) -> str:
     """Checksum of what is taken over of SLURM_CONF; empty without one."""
     if (site := site_of(knobs.scheduler)) is None:
         return ""
-    content = json.dumps([site.settings, site.partitions, site.accounting], sort_keys=True)
+    of_site = (site.topology, site.of_accounts, site.accounts and [site.accounts.associations, site.accounts.qos])
+    content = json.dumps([site.settings, site.partitions, site.accounting, *filter(None, of_site)], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 

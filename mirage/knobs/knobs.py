@@ -59,6 +59,8 @@ class NodeKnobs:
 class WorkloadKnobs:
     """The source of the jobs, and which of them are taken."""
 
+    site: str
+    """The archive that TRACE, SLURM_CONF and the events of the site are read from; empty for none."""
     trace: str
     jobs: int | None
     offset: int

@@ -16,7 +16,7 @@ from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import OPENPBS, InvalidValue, Value, is_config_name
 from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
-from mirage.site import site_conf
+from mirage.site import archive, site_conf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock_rules import EVENT
 
@@ -37,6 +37,8 @@ UNSHRUNK = 100  # per cent
 OPENPBS_CONFIG = "pbs-easy"
 GATE = "gate"
 """The target whose first configuration is BEFORE."""
+# Knobs that SITE replaces, or that its users cannot be with.
+BESIDE_SITE = ("TRACE", "SLURM_CONF", "MODEL", "MALLEABLE", "RM")
 # Knobs that CLASSES replaces.
 SIZE = ("NODES", "CPUS")
 
@@ -70,13 +72,11 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
         # Another program may have set a name like PORT in the environment.
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
-    knobs = Knobs.of(values)
-    source = "SLURM_CONF"
+    knobs = _of_site(Knobs.of(values), environ)
+    source = "SITE" if knobs.workload.site else "SLURM_CONF"
     if target == GATE and knobs.campaign.before and not is_config_name(knobs.campaign.before):
         if knobs.scheduler.slurm_conf:
-            raise WrongUse(
-                "SLURM_CONF: BEFORE says that too; give BEFORE and AFTER only, or names of configurations with SLURM_CONF"
-            )
+            raise WrongUse(f"{source}: BEFORE says that too; give BEFORE and AFTER only, or names of configurations with {source}")
         source, knobs = "BEFORE", knobs.with_values({"SLURM_CONF": knobs.campaign.before})
     if not environ.get("CONFIG"):
         knobs = replace(knobs, scheduler=replace(knobs.scheduler, config=_default_configuration(knobs, target)))
@@ -89,6 +89,23 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
         return knobs
     _check_size(machine)
     return replace(knobs, nodes=replace(knobs.nodes, count=machine.nodes, cpus=None, classes=machine))
+
+
+def _of_site(knobs: Knobs, environ: Mapping[str, str]) -> Knobs:
+    """The knobs with what SITE, an archive of a site's week, gives them; FROM, TO, PRESET and SIZES may be
+    given as well."""
+    path = knobs.workload.site
+    if not path:
+        return knobs
+    for name in BESIDE_SITE:
+        if not knobs.is_default(name):
+            raise WrongUse(f"{name}: SITE says that too; give SITE, or {name}")
+    taken = archive.opened(path)
+    own: dict[str, Value] = {
+        "TRACE": path, "SLURM_CONF": path, "FROM": taken.date(taken.begin), "TO": taken.date(taken.end), "PRESET": "all",
+        "SIZES": "fit",
+    }  # fmt: skip
+    return knobs.with_values({name: value for name, value in own.items() if not environ.get(name)})
 
 
 def _default_configuration(knobs: Knobs, target: str) -> str:
