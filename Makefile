@@ -59,6 +59,10 @@ experiment: $(STAMP) ## cluster, workload, replay, collection, metrics; results 
 compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times each: differences, intervals, equivalence
 	$(CLI) $@
 
+.PHONY: gate
+gate: $(STAMP) ## may the slurm.conf AFTER replace BEFORE? runs both until LIMITS are decided; for CI (docs/gate.md)
+	$(CLI) $@
+
 .PHONY: report
 report: $(STAMP) ## make report.html of a finished run, sweep or comparison (RUN) again, from the files beside it
 	$(CLI) $@
@@ -113,6 +117,10 @@ shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch (qstat, pbsn
 
 .PHONY: capture
 capture: $(STAMP) ## what mirage-capture takes at a site, of the cluster (ACCOUNTING=yes): FROM to TO (the last week) into ARCHIVE
+	$(CLI) $@
+
+.PHONY: example-site
+example-site: $(STAMP) ## an imaginary site's week (NODES, JOBS, SEED) into ARCHIVE, as mirage-capture takes a real one
 	$(CLI) $@
 
 .PHONY: teardown

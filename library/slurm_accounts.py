@@ -45,6 +45,13 @@ options:
     type: list
     elements: dict
     default: []
+  site:
+    description:
+      - Associations of a site, mappings with C(account), C(parent), C(user), C(partition) and C(words), options of sacctmgr.
+        Accounts come after their parents, and users last.
+    type: list
+    elements: dict
+    default: []
   wait:
     description: Seconds to wait for slurmdbd to answer, and then for slurmctld to know the changes.
     type: int
@@ -98,6 +105,7 @@ def main() -> None:
             "users": {"type": "list", "elements": "int", "default": []},
             "shares": {"type": "dict", "default": {}},
             "qos": {"type": "list", "elements": "dict", "default": []},
+            "site": {"type": "list", "elements": "dict", "default": []},
             "wait": {"type": "int", "default": 60},
         },
         supports_check_mode=True,

@@ -119,6 +119,10 @@ options:
     type: list
     elements: dict
     required: true
+  topology:
+    description: Content of C(topology.conf), which slurmctld reads. Without it there is no such file.
+    type: str
+    default: ''
   others:
     description:
       - Other configurations that slurmctld may read during a run, by name, each a mapping with C(settings) and C(partitions) that
@@ -244,6 +248,7 @@ def main() -> None:
             "front_ends": {"type": "int", "default": 0},
             "wide_steps": {"type": "bool", "default": False},
             "partitions": {"type": "list", "elements": "dict", "required": True},
+            "topology": {"type": "str", "default": ""},
             "others": {"type": "dict", "default": {}},
             "speed": {"type": "float", "default": 1.0},
             "malleable": {"type": "bool", "default": False},

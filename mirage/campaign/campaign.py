@@ -8,12 +8,13 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from mirage.campaign import releases
 from mirage.campaign.arms import Arms, names_of, of_configurations
 from mirage.campaign.at_once import first_run_host, note_on, places_of, runs_at_once
 from mirage.campaign.conclusion import Member, conclude
@@ -125,7 +126,11 @@ class Campaign:
             inputs[f"{name} content"] = common.pop("CONFIG content")
             inputs |= {key: value for key, value in common.items() if key != "CONFIG"}
         for label, arm in arms.items():
-            own = {**arm, "EVENTS": run_events.digest(prepared[label].knobs.events) or NONE} if "EVENTS" in arm else arm
+            files = {
+                "EVENTS": run_events.digest(prepared[label].knobs.events) or NONE,
+                "SLURM_CONF": runs.slurm_conf_digest(prepared[label].knobs),
+            }
+            own = {**arm, **{name: digest for name, digest in files.items() if name in arm}}
             inputs |= {f"{label} {name}": text_of(value) for name, value in own.items() if name != "CONFIG"}
         folder = runs.RESULTS / runs.name_for(knobs.output.run, knobs.workload.trace, inputs, datetime.now())
         configs = {label: one.knobs.scheduler.config for label, one in prepared.items()}
@@ -148,15 +153,38 @@ class Campaign:
                 parts.append(Part(member, name, folder / member.folder, on_head, shift_of(seed, replica)))
         return parts
 
-    def played(self) -> list[Part]:
-        """The runs in their order: that of experiment.json if the campaign has begun; otherwise each replica
-        of all configurations in a random order, so that neither changes of the host nor the run before affect one configuration
-        only.
+    def of_size(self, replicas: int, run: str) -> Campaign:
+        """The same campaign with so many replicas of each configuration, in results/`run`. Raises WrongUse for a name that is too
+        long."""
+        campaign = replace(self.knobs.campaign, replicas=replicas)
+        knobs = replace(self.knobs, campaign=campaign, output=replace(self.knobs.output, run=run))
+        folder, inputs = runs.RESULTS / run, {**self.inputs, "REPLICAS": str(replicas)}
+        configs = {label: one.knobs.scheduler.config for label, one in self.prepared.items()}
+        parts = self._parts(knobs.workload.seed, replicas, configs, folder)
+        return replace(self, knobs=knobs, inputs=inputs, folder=folder, parts=parts, replicas=replicas)
+
+    def extend(self) -> None:
+        """Make the finished campaign of this name, which has fewer replicas, one of as many as this one.
+
+        Its runs stay, and `run` plays the others. Interrupted before the end, it is as it was, but not finished.
         """
+        begun = RunFolder(self.folder).experiment
+        before = begun["inputs"] | {"REPLICAS": self.inputs["REPLICAS"]}
+        (self.folder / STATUS_FILE).unlink(missing_ok=True)
+        write_json(self.folder / EXPERIMENT_FILE, begun | {"inputs": before} | self._runs(self._in_random_order()))
+
+    def played(self) -> list[Part]:
+        """The runs in their order: that of experiment.json if the campaign has begun."""
         if begun := RunFolder(self.folder).experiment:
             # An earlier release ran them in the order of CONFIGS.
             names = begun.get("order", [part.folder.name for part in self.parts])
             return sorted(self.parts, key=lambda part: names.index(part.folder.name))
+        return self._in_random_order()
+
+    def _in_random_order(self) -> list[Part]:
+        """Each replica of all configurations in a random order, so that neither changes of the host nor the run before affect one
+        configuration only. With more replicas the first ones have the same order.
+        """
         seed = self.knobs.workload.seed
         rounds = [[part for part in self.parts if part.member.replica == 1 + k] for k in range(self.replicas)]
         for number, of_round in enumerate(rounds, 1):
@@ -206,19 +234,31 @@ class Campaign:
             preflight.no_leftover(cluster, part.folder, part.name())
 
     def _description(self) -> dict[str, Any]:
-        members = [vars(part.member) for part in self.parts]
         what = runs.describe(self.knobs, self.inputs, self.source.description)
+        return {"run": self.folder.name, **what, **self._runs(self.played())}
+
+    def _runs(self, in_order: Sequence[Part]) -> dict[str, Any]:
+        """The runs as experiment.json has them."""
         return {
-            "run": self.folder.name,
-            **what,
-            "comparison": members,
-            "order": [part.folder.name for part in self.played()],
+            "comparison": [vars(part.member) for part in self.parts],
+            "order": [part.folder.name for part in in_order],
             "shifts": {part.folder.name: part.shift for part in self.parts},
         }
 
     def _left(self) -> list[Part]:
         """The runs that are not finished, in their order."""
         return [part for part in self.played() if part.ending() is None]
+
+    def takes(self, one: float | None = None) -> float | None:
+        """Expected real seconds of the runs that are not finished; None while the speed is not known.
+
+        one: seconds of one run, by default as estimated. Raises WrongUse for an AT_ONCE that is not possible.
+        """
+        base = next(iter(self.prepared.values()))
+        left = sum(part.ending() is None for part in self.parts)
+        one = _estimate(base) if one is None else one
+        rounds = -(-left // runs_at_once(self.knobs, base.knobs.clock.speed, left))
+        return None if one is None else one * rounds
 
     def _announce(self, screen: Screen) -> None:
         base = next(iter(self.prepared.values()))
@@ -353,7 +393,8 @@ class Campaign:
         (part.folder / STATUS_FILE).unlink(missing_ok=True)
         try:
             manager = prepared.knobs.scheduler.managers[0]
-            lane.clear_for(manager, self.inventory, part.folder / ANSIBLE_LOG_FILE)
+            slurm = releases.commands_of(prepared.knobs.scheduler) if "SLURM_SOURCE" in self.arms[part.member.label] else None
+            lane.clear_for(manager, slurm, self.inventory, part.folder / ANSIBLE_LOG_FILE)
             known = launch_costs.variables(self.folder, manager, lane.host)
             variables = {**replay_variables(prepared, speed, part.name(), part.folder), **known, **CLEAN_STATE}
             lane.play("experiment", variables, self.inventory, part.folder / ANSIBLE_LOG_FILE)

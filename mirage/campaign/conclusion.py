@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import RenderableType
@@ -22,6 +22,9 @@ from mirage.terminal.summary import trust
 from mirage.terminal.table import print_all, rounded_text
 from mirage.verdict.features import unused_in_all
 from slurm_mirage.base.files import write_json
+
+if TYPE_CHECKING:
+    from mirage.statistics.comparison import Run
 
 MARGIN = 5.0  # per cent
 LINES = 35
@@ -62,7 +65,14 @@ def members_of(experiment: Mapping[str, Any]) -> list[Member]:
 
 def computed(folder: Path, members: Sequence[Member], seed: int, margin: float = MARGIN) -> dict[str, Any]:
     """Content of comparison.json, from the runs' jobs.csv, experiment.json and metrics.json."""
-    from mirage.statistics.comparison import Run, compare  # imports scipy, which other targets do not need
+    from mirage.statistics.comparison import compare  # imports scipy, which other targets do not need
+
+    return compare(runs_of(folder, members), seed, margin=margin)
+
+
+def runs_of(folder: Path, members: Sequence[Member]) -> list[Run]:
+    """The finished runs of a campaign, as a comparison takes them."""
+    from mirage.statistics.comparison import Run
 
     runs = []
     for member in members:
@@ -81,7 +91,7 @@ def computed(folder: Path, members: Sequence[Member], seed: int, margin: float =
                 schedule.executions,
             )
         )
-    return compare(runs, seed, margin=margin)
+    return runs
 
 
 def _ending(folder: Path, content: Mapping[str, Any]) -> Ending:

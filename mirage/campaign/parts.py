@@ -12,7 +12,15 @@ from mirage.campaign.at_once import home_of
 from mirage.campaign.conclusion import Member
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed
 from mirage.knobs.knobs import ClusterKnobs
-from mirage.records.file_names import ANSIBLE_LOG_FILE, EXPERIMENT_FILE, PLAN_FILE, STATUS_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
+from mirage.records.file_names import (
+    ANSIBLE_LOG_FILE,
+    EXPERIMENT_FILE,
+    PLAN_FILE,
+    RECORDED_FILE,
+    STATUS_FILE,
+    WORKLOAD_FILE,
+    WORKLOAD_SWF_FILE,
+)
 from mirage.records.run_folder import RunFolder
 from mirage.text.words import about
 from mirage.verdict.verdict import VALID, verdict_of
@@ -23,6 +31,7 @@ from slurm_mirage.base.files import write_json
 PHASE = 30.0
 LONGEST_NAME = 98  # of a run on the head: 100 in roles/experiment, less the suffix of another attempt
 ATTEMPTS = 3  # for a run that is invalid because it was interrupted on the head
+_KEPT = (EXPERIMENT_FILE, ANSIBLE_LOG_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE, RECORDED_FILE, PLAN_FILE)  # by the next attempt
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ class Part:
         """Prepare the folder for the next attempt. If interrupted, the folder belongs to the old or to the new attempt."""
         (self.folder / STATUS_FILE).unlink(missing_ok=True)
         for path in self.folder.iterdir():
-            if path.name not in (EXPERIMENT_FILE, ANSIBLE_LOG_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE, PLAN_FILE):
+            if path.name not in _KEPT:
                 path.unlink()
         experiment, attempt = RunFolder(self.folder).experiment, self.attempt() + 1
         write_json(self.folder / EXPERIMENT_FILE, experiment | {"attempt": attempt, "run": f"{self.on_head}.{attempt}"})

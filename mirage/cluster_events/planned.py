@@ -11,8 +11,8 @@ from slurm_mirage.jobs.cluster_events import DOWN, DRAIN, RESERVE, RESUME, Clust
 
 COLUMNS = ("number", "instant", "action", "target", "argument", "source")
 """Of results/RUN/events.csv."""
-FAILURES, MAINTENANCE = GENERATED = ("FAILURES", "MAINTENANCE")
-"""Sources of events that were generated."""
+FAILURES, MAINTENANCE, SITE = GENERATED = ("FAILURES", "MAINTENANCE", "SITE")
+"""Sources of events that are not of the user's own file: they were generated, or are those of a site's week."""
 INSTANTS = ("StartTime", "Duration")
 """Words of a reservation that are trace seconds: StartTime counts from the start of the run."""
 _ACTIONS_OF_STATES = {"DOWN": DOWN, "DRAIN": DRAIN, "RESUME": RESUME, "UNDRAIN": RESUME, "IDLE": RESUME}
@@ -28,7 +28,7 @@ class PlannedEvent:
     target: str
     argument: str
     source: str
-    """Where it is from: FILE:LINE, FAILURES or MAINTENANCE."""
+    """Where it is from: FILE:LINE, FAILURES, MAINTENANCE or SITE."""
 
 
 def ordered(events: Iterable[PlannedEvent]) -> list[PlannedEvent]:

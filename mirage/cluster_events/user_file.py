@@ -34,7 +34,8 @@ class Line:
     target: str
     argument: str
     generated_by: str = ""
-    """FAILURES or MAINTENANCE in the column `source` of a run's events.csv that is given again; else empty."""
+    """FAILURES, MAINTENANCE or SITE: of the events of a site's week, or in the column `source` of a run's events.csv that is given
+    again; else empty."""
 
     @property
     def source(self) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from mirage.campaign import releases
 from mirage.campaign.arms import Arms, check_speed, names_of
 from mirage.campaign.campaign import Campaign
 from mirage.campaign.conclusion import conclude, members_of
 from mirage.campaign.parts import labels
-from mirage.experiment import clock_choice, managers, runs
+from mirage.campaign.rehearsal import Rehearsal, again
+from mirage.campaign.releases import Build
+from mirage.experiment import clock_choice, managers, preflight, runs
 from mirage.experiment.endings import Ending
 from mirage.experiment.run_events import name_of
 from mirage.kinds import experiment as kinds
 from mirage.knobs.knobs import Knobs
+from mirage.knobs.parse import SLURM
 from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -24,6 +30,9 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
     knobs, arms = _of_fillers(knobs)
     if arms is None:
         knobs, arms = _of_calendars(knobs)
+    builds = _of_releases(knobs, arms)
+    if builds:
+        arms = releases.arms(builds)
     managers.check(knobs, several=True)
     if not (knobs.campaign.configs or arms or len(knobs.scheduler.managers) > 1):
         return _again(knobs, screen)
@@ -31,7 +40,8 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
         for name in names_of(knobs):
             kinds.check(knobs.with_values({"CONFIG": name, **arm}))
     check_speed(knobs)
-    return Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms).run(screen)
+    campaign = Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms)
+    return Rehearsal(campaign, builds).run(screen) if builds else campaign.run(screen)
 
 
 def _of_fillers(knobs: Knobs) -> tuple[Knobs, Arms | None]:
@@ -56,6 +66,22 @@ def _of_calendars(knobs: Knobs) -> tuple[Knobs, Arms | None]:
     return knobs.with_values({"EVENTS": values[0]}), {name: {"EVENTS": value} for name, value in zip(names, values, strict=True)}
 
 
+def _of_releases(knobs: Knobs, arms: Arms | None) -> Mapping[str, Build]:
+    """The releases of Slurm that are compared, by label, with one configuration; none without SLURMS."""
+    text = knobs.campaign.slurms
+    if not text:
+        return {}
+    others = {
+        "CONFIGS": knobs.campaign.configs != "",
+        "several FILLER or EVENTS": arms is not None,
+        "SLURM_SOURCE": knobs.scheduler.slurm_source is not None,
+        "RM": knobs.scheduler.rm != SLURM,
+    }
+    if given := [name for name, is_given in others.items() if is_given]:
+        raise WrongUse(f"releases are compared under one configuration of Slurm; leave out {given[0]}", releases.PARAMETER, text)
+    return releases.by_label(releases.read(text, is_here=preflight.is_here(knobs.cluster)))
+
+
 def _again(knobs: Knobs, screen: Screen) -> Ending:
     folder = runs.RESULTS / (knobs.output.run or "")
     content = RunFolder(folder).experiment if knobs.output.run else {}
@@ -70,4 +96,5 @@ def _again(knobs: Knobs, screen: Screen) -> Ending:
             f"results/{folder.name} is not finished ({unfinished[0]} is not); give all knobs that it was begun with",
             parameter="configs",
         )
-    return conclude(folder, members, int(content["inputs"]["SEED"]), screen, float(knobs.campaign.margin))
+    ending = conclude(folder, members, int(content["inputs"]["SEED"]), screen, float(knobs.campaign.margin))
+    return again(folder, ending, screen)

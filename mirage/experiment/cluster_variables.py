@@ -24,5 +24,13 @@ def cluster_variables(knobs: Knobs, shrink: Decimal = Decimal(100)) -> dict[str,
         variables |= kind.cluster_variables(knobs, shrink)
     if (site := configuration.site_of(knobs.scheduler)) is not None:
         variables |= {"slurm_controller_site_settings": site.settings, "slurm_controller_partitions": site.partitions}
-        variables["mirage_accounting"] = "yes" if configuration.of(knobs.scheduler).has_accounting(knobs) else "no"
+        if knobs.nodes.steps == "auto" and site.sets_aside:
+            variables["mirage_steps"] = "no"  # slurmd would read slurmctld's own slurm.conf, and confine itself
+        if site.topology:
+            variables["slurm_controller_topology"] = site.topology
+        config = configuration.of(knobs.scheduler)
+        variables["mirage_accounting"] = "yes" if config.has_accounting(knobs) else "no"
+        if site.accounts is not None:
+            variables["slurm_controller_qos"] = list(config.qos)
+            variables["slurm_controller_site_accounts"] = site.accounts.associations
     return variables

@@ -142,7 +142,7 @@ def offer(config: Configuration, knobs: Knobs, machine: Machine) -> Offer:
 
 def site_of(scheduler: SchedulerKnobs) -> SiteConf | None:
     """Read SLURM_CONF. None if it is not given."""
-    return site_conf.read(scheduler.slurm_conf) if scheduler.slurm_conf else None
+    return site_conf.read(scheduler.slurm_conf, scheduler.accounting) if scheduler.slurm_conf else None
 
 
 def read(path: Path, site: SiteConf | None = None) -> Configuration:
@@ -184,6 +184,9 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
     if site is not None:
         partitions = site.partitions
     qos = content.get("qos") or []
+    if site is not None and site.accounts is not None and isinstance(qos, list):
+        own = {str(entry.get("name")) for entry in qos if isinstance(entry, Mapping)}
+        qos = [*(entry for entry in site.accounts.qos if entry["name"] not in own), *qos]
     if not isinstance(settings, Mapping):
         raise WrongUse(f"{where}: settings is not a mapping of keys of slurm.conf")
     if not isinstance(partitions, list) or not all(isinstance(item, Mapping) and item.get("name") for item in partitions):

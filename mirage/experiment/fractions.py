@@ -24,15 +24,29 @@ def _draw(name: str, seed: int, replica: int, count: int) -> list[float]:
     return [float(fraction) for fraction in np.round(generator.random(count), DIGITS)]
 
 
-def submissions(dues: Sequence[float], presets: int, seed: int, replica: int) -> list[float]:
+def submissions(
+    dues: Sequence[float], presets: int, seed: int, replica: int, arrays: Sequence[int | None] | None = None
+) -> list[float]:
     """Instants of submissions with a fraction of a second added to each, in ascending order as before.
 
     dues: instants in seconds, ascending; the first `presets` of them stay as they are
+    arrays: the array of each job, None for none: its tasks that follow each other at one instant still have one instant
     """
-    later = [
-        round(due + part, DIGITS) for due, part in zip(dues[presets:], _draw("submission", seed, replica, len(dues)), strict=False)
-    ]
-    return [*dues[:presets], *sorted(later)]
+    drawn = _draw("submission", seed, replica, len(dues))
+    firsts: list[float] = []
+    places: list[int] = []
+    for place in range(presets, len(dues)):
+        is_next = bool(
+            arrays is not None
+            and place > presets
+            and arrays[place] is not None
+            and (arrays[place], dues[place]) == (arrays[place - 1], dues[place - 1])
+        )
+        if not is_next:
+            firsts.append(round(dues[place] + drawn[place - presets], DIGITS))
+        places.append(len(firsts) - 1)
+    firsts.sort()
+    return [*dues[:presets], *(firsts[place] for place in places)]
 
 
 def run_times(seconds: Sequence[float], seed: int, replica: int) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from mirage.experiment import preflight
 from mirage.experiment.instance_use import InstanceUse
 from mirage.knobs.knobs import ClusterKnobs
 from mirage.terminal.screen import Screen
+from slurm_mirage.base.files import read_json
 from slurm_mirage.rm.registry import manager_of
 
 
@@ -42,15 +44,22 @@ class Lane:
         """Run the playbook of a run on this instance. Raises what `run_playbook` raises."""
         self.use.play(playbook, {**variables, **self._own_variables(variables)}, inventory, self.screen, log)
 
-    def clear_for(self, manager: str, inventory: Path, log: Path) -> None:
-        """Remove the instance if it has another resource manager. Raises what `run_playbook` raises.
+    def clear_for(self, manager: str, slurm: Path | None, inventory: Path, log: Path) -> None:
+        """Remove the instance if it has another resource manager, or another build of Slurm than that with the commands in `slurm`
+        (None: any). Raises what `run_playbook` raises.
 
         On other machines the role `instance` refuses an instance of another one.
         """
         directory = preflight.instance_directory(self.cluster)
-        if not preflight.is_here(self.cluster) or not (directory / "instance.json").exists() or manager_of(directory) == manager:
+        if not preflight.is_here(self.cluster) or not (directory / "instance.json").exists():
             return
-        self.screen.live(f"removing {self.name}, which has another resource manager")
+        if manager_of(directory) != manager:
+            other = "resource manager"
+        elif slurm is not None and (controller := _slurmctld(directory)) is not None and controller.parents[1] != slurm.parent:
+            other = "build of Slurm"
+        else:
+            return
+        self.screen.live(f"removing {self.name}, which has another {other}")
         self.use.play("teardown", {"mirage_cluster": self.name}, inventory, self.screen, log)
 
     def _own_variables(self, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,3 +68,11 @@ class Lane:
             return {}
         port = {"mirage_port": 0} if "mirage_port" in variables else {}
         return {"mirage_cluster": self.name, "instance_belongs_to": self.first, **port}
+
+
+def _slurmctld(directory: Path) -> Path | None:
+    """The program that the farm of an instance runs as slurmctld; None without one."""
+    with suppress(OSError, ValueError, AttributeError, TypeError, IndexError):
+        commands = (daemon.get("command", [""]) for daemon in read_json(directory / "etc/farm.json")["daemons"])
+        return next((path for command in commands if (path := Path(command[0])).name == "slurmctld"), None)
+    return None

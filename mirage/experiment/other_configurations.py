@@ -64,10 +64,13 @@ def _names(config: Configuration) -> set[str]:
 
 
 def _settings(knobs: Knobs, config: Configuration, has_accounting: bool) -> Mapping[str, Any]:
-    """The settings that a configuration gives the cluster, over those of SLURM_CONF. Without accounting nothing is enforced."""
+    """The settings that a configuration gives the cluster, over those of SLURM_CONF.
+
+    Without accounting those of it are left out, as in the role slurm_controller.
+    """
     site = configuration.site_of(knobs.scheduler)
     settings = {**(site.settings if site is not None else {}), **config.settings}
-    return settings if has_accounting else {**settings, "AccountingStorageEnforce": OMIT}
+    return settings if has_accounting else {**settings, "AccountingStorageEnforce": OMIT, "AccountingStorageTRES": OMIT}
 
 
 def _refused(reason: str) -> WrongUse:

@@ -14,7 +14,9 @@ from typing import Any
 
 import polars as pl
 
+from mirage.cluster_events import site_events
 from mirage.cluster_events.planned import PlannedEvent, as_csv, for_replay
+from mirage.cluster_events.site_events import SiteEvents
 from mirage.experiment import configuration, fractions, run_events, run_length, site, standing
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.expected_queue import Queue, expected_queue
@@ -23,9 +25,11 @@ from mirage.kinds.malleable import experiment as malleable
 from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import SLURM
-from mirage.records.file_names import EVENTS_FILE, EXPERIMENT_FILE, PLAN_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
+from mirage.records.file_names import EVENTS_FILE, EXPERIMENT_FILE, PLAN_FILE, RECORDED_FILE, WORKLOAD_FILE, WORKLOAD_SWF_FILE
+from mirage.records.recorded import recorded_of
 from mirage.records.run_clock import EVENT
 from mirage.records.run_folder import RunFolder
+from mirage.site.archive import opened
 from mirage.text.words import about, counted
 from mirage.traces import swf
 from mirage.traces.local_time import LocalTime
@@ -154,6 +158,16 @@ def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
     )
 
 
+def _recorded(knobs: Knobs, trace: Trace, chosen: Workload) -> pl.DataFrame | None:
+    """`Prepared.recorded`."""
+    if not knobs.workload.trace or knobs.jobs.groups is not None:
+        return None
+    try:
+        return recorded_of(trace, chosen.jobs)
+    except WrongUse:
+        return None
+
+
 def due_times(knobs: JobKnobs, chosen: Workload) -> list[float]:
     """Submission times in virtual seconds after the start of the replay: presets at 0, the other jobs at their own times, or in
     groups if SUBMISSION is given. Presets do not count as jobs of a group."""
@@ -178,6 +192,10 @@ class Prepared:
     """Number of the run among those of the same configuration: each draws fractions of seconds and failures of its own."""
     calendar: datetime | None = None
     """Local date and time of the first submission in the log; None if it is not known."""
+    recorded: pl.DataFrame | None = None
+    """What the log records of the jobs; None if it records no waits, if the jobs are generated or submitted at other times."""
+    start: float | None = None
+    """The date of the first submission in seconds since the epoch; None if it is not known."""
 
     @classmethod
     def make(cls, knobs: Knobs, trace: Trace, shrink: Decimal) -> Prepared:
@@ -186,8 +204,10 @@ class Prepared:
                 "think submits jobs at instants of their own, SUBMISSION in groups; give one of them", parameter="dependencies"
             )
         chosen = malleable.applied(knobs, workload(knobs, trace, shrink), SLACK)
-        begin = LocalTime.of(trace).date(float(chosen.jobs.select(pl.col("submit").min()).item() or 0.0))
-        made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen), calendar=begin)
+        local, first = LocalTime.of(trace), float(chosen.jobs.select(pl.col("submit").min()).item() or 0.0)
+        start = None if local.begin is None else local.begin + first
+        recorded = _recorded(knobs, trace, chosen)
+        made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen), calendar=local.date(first), recorded=recorded, start=start)
         if knobs.malleable.is_wanted:
             malleable.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
         _ = made.events
@@ -198,23 +218,36 @@ class Prepared:
         """The events of the run in the order of their instants. Raises WrongUse."""
         wanted = self.knobs.events
         run_events.check(wanted)
-        if not (wanted.path or wanted.failures or wanted.maintenance):
+        if not (wanted.path or wanted.failures or wanted.maintenance or self.knobs.workload.site):
             return ()
         second = 100 / float(self.shrink)
         site_conf = configuration.site_of(self.knobs.scheduler)
-        limits = 60.0 * sum(self.requests.limits)
         return run_events.of_run(
             self.knobs,
             partitions=self.offer.partitions.keys(),
             jobs=set(self.workload.jobs["id"].to_list()),
-            last=(max(self.dues) + limits) * second,
+            last=self._last_event(),
             until=EVENTS_UNTIL * self.estimate() * second,
             replica=self.replica,
             calendar=self.calendar,
+            site=self.site_events.lines,
             hosts=host_count(self.knobs.cluster),
             renamed=site_conf.renamed if site_conf is not None else {},
             has_accounting=configuration.of(self.knobs.scheduler).has_accounting(self.knobs),
         )
+
+    def _last_event(self) -> float:
+        """The last instant of an event, in trace seconds: all jobs, one after the other, would have ended."""
+        return (max(self.dues) + 60.0 * sum(self.requests.limits)) * 100 / float(self.shrink)
+
+    @cached_property
+    def site_events(self) -> SiteEvents:
+        """Outages and reservations of SITE. Raises WrongUse."""
+        path, site_conf = self.knobs.workload.site, configuration.site_of(self.knobs.scheduler)
+        if not path or site_conf is None or self.start is None:
+            return SiteEvents()
+        nodes = {name for of_class in self.knobs.nodes.machine.classes for name in of_class.each}
+        return site_events.of(opened(path), nodes, site_conf.renamed, self.start, self._last_event(), site_conf.of_accounts)
 
     def events_of_replay(self) -> list[dict[str, Any]]:
         """The events in run.json."""
@@ -295,6 +328,17 @@ class Prepared:
             chosen = chosen.with_columns(not_played.without_array_limit(pl.col("id").is_in(limited)))
         return chosen.with_columns(not_played.with_requests(chosen, self.requests, *self.routed))
 
+    @cached_property
+    def site(self) -> dict[str, dict[str, int]]:
+        """What of SITE the run has, as `site.table`; empty without SITE."""
+        path = self.knobs.workload.site
+        if not path:
+            return {}
+        pairs = {(row.owner, row.account) for row in self.plan("") if row.owner}
+        excluded, presets = self.workload.excluded, self.workload.presets()
+        jobs = site.Jobs(self.workload.jobs.height - presets, presets, excluded, pairs)
+        return site.table(self.knobs.scheduler, opened(path), self.site_events, jobs)
+
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """Rows of plan.csv for a run with the given name."""
         config = configuration.of(self.knobs.scheduler)
@@ -302,6 +346,9 @@ class Prepared:
         charged = has_accounts or config.shares_by_account
         # The broker of malleable jobs asks for nodes as the instance's user, and such jobs start steps.
         has_owners = has_accounts and not self.knobs.malleable.is_wanted
+        of_site = configuration.site_of(self.knobs.scheduler)
+        # The accounts of the log are those of the cluster; a job without one has the account of its user's name.
+        named = "account" if has_owners and of_site is not None and of_site.accounts is not None else ""
         asked = self.requests
         dues, run_times = self._with_fractions()
         jobs = self.workload.jobs.iter_rows(named=True)
@@ -317,8 +364,9 @@ class Prepared:
                 cancel_after=job["cancel_after_virtual"],
                 partition=partition,
                 name=f"{run}.{job['id']}",
-                account=accounting.account_of(job["user"]) if charged else "",
-                qos=level,
+                account=(job.get(named) or accounting.account_of(job["user"])) if charged else "",
+                # In an association of the site another QOS may be the default one.
+                qos=level or (accounting.FIRST_QOS if named and job["qos_name"] == accounting.FIRST_QOS else ""),
                 memory=memory,
                 dependency=job["dependency"],
                 follows=job["follows"],
@@ -344,7 +392,8 @@ class Prepared:
         if self.knobs.clock.speed != EVENT:
             return self.dues, run_times
         groups, has_sizes = self.knobs.jobs.groups, self.knobs.malleable.is_wanted
-        dues = self.dues if groups else fractions.submissions(self.dues, self.workload.presets(), seed, self.replica)
+        arrays = jobs["array_job"].to_list() if "array_job" in jobs.columns else None
+        dues = self.dues if groups else fractions.submissions(self.dues, self.workload.presets(), seed, self.replica, arrays)
         return dues, run_times if has_sizes else fractions.run_times(run_times, seed, self.replica)
 
     def write(self, folder: Path, experiment: dict[str, Any], run: str = "") -> None:
@@ -367,6 +416,8 @@ class Prepared:
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
         swf.write_swf(self.workload.to_swf(), header_of(self.knobs.nodes.machine), folder / WORKLOAD_SWF_FILE)
         write_atomically(folder / WORKLOAD_FILE, self.jobs.write_csv())
+        if self.recorded is not None:
+            write_atomically(folder / RECORDED_FILE, self.recorded.write_csv())
         site.write(self.knobs.scheduler, folder / site.LEFT_OUT)
         submissions.write_plan(folder / PLAN_FILE, self.plan(run))
         selection = {
@@ -380,4 +431,6 @@ class Prepared:
         }
         if self.events:
             write_atomically(folder / EVENTS_FILE, as_csv(self.events))
+        if self.knobs.workload.site:
+            experiment = experiment | {"site": self.site}
         write_json(folder / EXPERIMENT_FILE, experiment | {"workload": selection})

@@ -63,6 +63,7 @@ WAITS_AND_REQUESTS = {
 def remarks(run: Prepared) -> list[str]:
     """The remarks on a run, one line each."""
     notes, lines = run.workload.notes, site.in_short(run.knobs.scheduler, f"{site.LEFT_OUT} of the run")
+    lines += site.in_words(run.site)
     if run.shrink != 100:
         lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
     if run.shrink < 100 and run.knobs.scheduler.config == SHORT_INTERVALS:

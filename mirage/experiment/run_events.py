@@ -1,4 +1,4 @@
-"""The events of a run: those of EVENTS, FAILURES and MAINTENANCE, checked against its cluster and its workload."""
+"""The events of a run: those of EVENTS, SITE, FAILURES and MAINTENANCE, checked against its cluster and its workload."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def of_run(
     until: float,
     replica: int,
     calendar: datetime | None,
+    site: Sequence[user_file.Line],
     hosts: int,
     renamed: dict[str, str],
     has_accounting: bool,
@@ -67,7 +68,7 @@ def of_run(
     """The events in the order of their instants, which are trace seconds after the start of the run.
 
     last: the last instant of an event. until: that of a generated one, if it is earlier. calendar: local date and time at the start
-    of the run; None if it is not known. The others are those of `checks.World`. Raises WrongUse.
+    of the run; None if it is not known. site: those of a site's week. The others are those of `checks.World`. Raises WrongUse.
     """
     wanted = knobs.events
     nodes = [name for of_class in knobs.nodes.machine.classes for name in of_class.each]
@@ -83,7 +84,7 @@ def of_run(
         configuration=knobs.scheduler.config,
         way=partial(other_configurations.way, knobs),
     )
-    given = checks.expanded(_file(wanted.path).lines, world) if wanted.path else []
+    given = checks.expanded([*(_file(wanted.path).lines if wanted.path else ()), *site], world)
     events = list(given)
     if wanted.failures is not None:
         if hosts > 1:

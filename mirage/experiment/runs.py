@@ -68,9 +68,7 @@ def run_of(name: str) -> str:
 def inputs(knobs: Knobs, trace_sha256: str, config: Path) -> dict[str, str]:
     """Inputs of a run by name. The trace, the configuration and the slurm.conf are represented by checksums of their content."""
     chosen = knobs.inputs()
-    if (site := site_of(knobs.scheduler)) is not None:
-        content = json.dumps([site.settings, site.partitions, site.accounting], sort_keys=True)
-        chosen["SLURM_CONF"] = hashlib.sha256(content.encode()).hexdigest()
+    chosen["SLURM_CONF"] = slurm_conf_digest(knobs)
     if knobs.fillers.words:
         chosen["FILLER_JOBS"] = identity_of(knobs.fillers.words)
     if knobs.events.path:
@@ -78,6 +76,15 @@ def inputs(knobs: Knobs, trace_sha256: str, config: Path) -> dict[str, str]:
     chosen["TRACE"] = trace_sha256
     chosen["CONFIG content"] = hashlib.sha256(config.read_bytes()).hexdigest()
     return chosen
+
+
+def slurm_conf_digest(knobs: Knobs) -> str:
+    """Checksum of what is taken over of SLURM_CONF; empty without one."""
+    if (site := site_of(knobs.scheduler)) is None:
+        return ""
+    of_site = (site.topology, site.of_accounts, site.accounts and [site.accounts.associations, site.accounts.qos])
+    content = json.dumps([site.settings, site.partitions, site.accounting, *filter(None, of_site)], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:

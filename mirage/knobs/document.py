@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mirage.knobs.table import GROUPS, TABLE, Knob
 
 STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
-SETS = (("studies", STUDIES), ("runs", ("experiment", "compare", "studies")))
+OFFLINE = ("workload", "workload-report", "metrics", "simulate")
+SETS = (("studies", STUDIES), ("runs", ("experiment", "compare", "studies", "gate")), ("offline", OFFLINE))
 """Targets that are written as one word, where a knob has all of them."""
 
 HEAD = """\
@@ -16,11 +18,11 @@ HEAD = """\
 <!-- Generated from mirage/knobs/table.py: .venv/bin/python -m mirage.knobs.document > docs/knobs.md -->
 
 A knob is given to make, as in `make experiment NODES=100 SHRINK=50`, or in the environment. All knobs are checked before
-anything is started or written; a knob that the target does not use is reported. Where the last column names an Ansible variable, an
-inventory can have a value too, and so can `-e` without make. A given knob has precedence over the inventory. "Studies" are all
-values of STUDY, study-NAME one of them; "runs" are experiment, compare and the studies.
+anything is started or written. Where the last column names an Ansible variable, an inventory can have a value too; a given knob
+has precedence. Targets: "studies" are all values of STUDY, study-NAME one of them; "runs" experiment, compare, gate and the
+studies; "offline" workload, workload-report, metrics and simulate.
 """
-COLUMNS = ("knob", "default", "meaning", "may be", "targets", "Ansible variable")
+COLUMNS = ("knob", "default", "meaning", "may be", "targets; variable")
 
 
 def document() -> str:
@@ -35,8 +37,9 @@ def document() -> str:
 
 def _cells(knob: Knob) -> tuple[str, ...]:
     default = f"`{knob.default}`" if knob.default else knob.shown or "-"
-    variable = f"`{knob.variable}`" if knob.variable else ""
-    return f"`{knob.name}`", default, knob.meaning, knob.may_be, ", ".join(_shortened(knob.targets)), variable
+    variable = f"; `{knob.variable}`" if knob.variable else ""
+    may_be = re.sub("^the path of [^;]*", "a path", knob.may_be)
+    return f"`{knob.name}`", default, knob.meaning, may_be, ", ".join(_shortened(knob.targets)) + variable
 
 
 def _shortened(targets: Sequence[str]) -> list[str]:

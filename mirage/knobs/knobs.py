@@ -59,6 +59,8 @@ class NodeKnobs:
 class WorkloadKnobs:
     """The source of the jobs, and which of them are taken."""
 
+    site: str
+    """The archive that TRACE, SLURM_CONF and the events of the site are read from; empty for none."""
     trace: str
     jobs: int | None
     offset: int
@@ -178,15 +180,24 @@ class SchedulerKnobs:
 
 @dataclass(frozen=True)
 class CampaignKnobs:
-    """Comparisons, sweeps and studies."""
+    """Comparisons, sweeps, studies and gates."""
 
     configs: str
+    slurms: str
+    """Words that name releases of Slurm; empty for none."""
     replicas: int | None
     margin: Decimal
     """Margin of equivalence in per cent."""
     at_once: int | str
     """A number, or AUTO."""
     full: str
+    before: str
+    after: str
+    """Of BEFORE and AFTER: path of a slurm.conf, or name of a configuration; empty for none."""
+    limits: str | None
+    """None: the default ones."""
+    budget: int
+    """Real seconds."""
 
     @property
     def is_full(self) -> bool:

@@ -12,6 +12,7 @@ from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.slurm_source import SlurmSource
 from mirage.knobs.submission import SubmissionGroups
+from mirage.text import durations
 from slurm_mirage.clock.clock_rules import EVENT
 from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
 
@@ -178,6 +179,11 @@ def _read_by(parse: Callable[[str], object], text: str) -> str:
     return words
 
 
+def is_config_name(text: str) -> bool:
+    """Whether a value of BEFORE or AFTER is the name of a configuration, not the path of a slurm.conf."""
+    return re.fullmatch(CONFIG_NAME, text, re.ASCII) is not None
+
+
 def configs(text: str) -> str:
     """Parse names of scheduler configurations, separated by blanks or commas. The result separates them by single blanks."""
     words = [word for word in re.split(r"[\s,]+", text) if word]
@@ -218,6 +224,27 @@ def margin(text: str) -> Decimal:
     if not 0 < value <= MAX_MARGIN:
         raise InvalidValue
     return value
+
+
+def limits(text: str) -> str:
+    """Accept limits on the changes of metrics. The result separates them by single blanks."""
+    from mirage.statistics.limits import parse  # it loads polars, which calls without LIMITS save
+
+    try:
+        return " ".join(map(str, parse(path_text(text))))
+    except ValueError as error:
+        raise InvalidValue(str(error)) from None
+
+
+def real_time(text: str) -> int:
+    """Parse a duration in real time, at least a second. The result is in whole seconds."""
+    try:
+        length = round(durations.seconds(text))
+    except ValueError:
+        raise InvalidValue from None
+    if length < 1:
+        raise InvalidValue
+    return length
 
 
 def share(text: str) -> Decimal:

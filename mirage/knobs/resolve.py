@@ -14,9 +14,9 @@ from typing import Any
 from mirage import PROGRAM
 from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
-from mirage.knobs.parse import OPENPBS, InvalidValue, Value
+from mirage.knobs.parse import OPENPBS, InvalidValue, Value, is_config_name
 from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
-from mirage.site import site_conf
+from mirage.site import archive, site_conf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock_rules import EVENT
 
@@ -35,6 +35,10 @@ SHORT_INTERVALS, SHRINKING = "backfill", ("experiment", "compare")
 UNSHRUNK = 100  # per cent
 # The default of CONFIG with RM=openpbs.
 OPENPBS_CONFIG = "pbs-easy"
+GATE = "gate"
+"""The target whose first configuration is BEFORE."""
+# Knobs that SITE replaces, or that its users cannot be with.
+BESIDE_SITE = ("TRACE", "SLURM_CONF", "MODEL", "MALLEABLE", "RM")
 # Knobs that CLASSES replaces.
 SIZE = ("NODES", "CPUS")
 
@@ -68,18 +72,40 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
         # Another program may have set a name like PORT in the environment.
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
-    knobs = Knobs.of(values)
+    knobs = _of_site(Knobs.of(values), environ)
+    source = "SITE" if knobs.workload.site else "SLURM_CONF"
+    if target == GATE and knobs.campaign.before and not is_config_name(knobs.campaign.before):
+        if knobs.scheduler.slurm_conf:
+            raise WrongUse(f"{source}: BEFORE says that too; give BEFORE and AFTER only, or names of configurations with {source}")
+        source, knobs = "BEFORE", knobs.with_values({"SLURM_CONF": knobs.campaign.before})
     if not environ.get("CONFIG"):
         knobs = replace(knobs, scheduler=replace(knobs.scheduler, config=_default_configuration(knobs, target)))
     machine = knobs.nodes.classes
     if knobs.scheduler.slurm_conf:
-        machine = _site_machine(knobs.scheduler.slurm_conf, environ)
+        machine = _site_machine(knobs.scheduler.slurm_conf, environ, source)
     elif machine is not None and (name := next(filter(environ.get, SIZE), None)):
         raise WrongUse(f"{name}: CLASSES says that too; give CLASSES, or NODES and CPUS")
     if machine is None:
         return knobs
     _check_size(machine)
     return replace(knobs, nodes=replace(knobs.nodes, count=machine.nodes, cpus=None, classes=machine))
+
+
+def _of_site(knobs: Knobs, environ: Mapping[str, str]) -> Knobs:
+    """The knobs with what SITE, an archive of a site's week, gives them; FROM, TO, PRESET and SIZES may be
+    given as well."""
+    path = knobs.workload.site
+    if not path:
+        return knobs
+    for name in BESIDE_SITE:
+        if not knobs.is_default(name):
+            raise WrongUse(f"{name}: SITE says that too; give SITE, or {name}")
+    taken = archive.opened(path)
+    own: dict[str, Value] = {
+        "TRACE": path, "SLURM_CONF": path, "FROM": taken.date(taken.begin), "TO": taken.date(taken.end), "PRESET": "all",
+        "SIZES": "fit",
+    }  # fmt: skip
+    return knobs.with_values({name: value for name, value in own.items() if not environ.get(name)})
 
 
 def _default_configuration(knobs: Knobs, target: str) -> str:
@@ -106,12 +132,20 @@ def _refuse_unknown(given: list[str]) -> None:
             raise WrongUse(f"{name}: there is no such knob; {hint}")
 
 
-def _site_machine(path: str, environ: Mapping[str, str]) -> Machine:
-    """The nodes of SLURM_CONF."""
+def _site_machine(path: str, environ: Mapping[str, str], source: str) -> Machine:
+    """The nodes of a slurm.conf. source: the knob that has its path"""
     for name in (*SIZE, "CLASSES"):
         if environ.get(name):
-            raise WrongUse(f"{name}: SLURM_CONF says that too; give SLURM_CONF, or {name}")
-    return Machine(tuple(site_conf.read(path).nodes), path)
+            raise WrongUse(f"{name}: {source} says that too; give {source}, or {name}")
+    return site_machine(path, source)
+
+
+def site_machine(path: str, source: str) -> Machine:
+    """The nodes of a slurm.conf. source: the knob that has its path. Raises WrongUse."""
+    try:
+        return Machine(tuple(site_conf.read(path).nodes), path)
+    except WrongUse as error:
+        raise WrongUse(error.message, source.lower()) from None
 
 
 def _check_size(machine: Machine) -> None:

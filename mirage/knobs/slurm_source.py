@@ -16,11 +16,15 @@ PARAMETER = "slurm_source"
 
 @dataclass(frozen=True)
 class SlurmSource:
-    """An archive: its path, the release according to its META, and the sha256 of its content."""
+    """An archive: its path, the release according to its META, and the sha256 of its content.
+
+    prefix: folder of a finished build, which is used as it is; empty for the one that the role makes of the archive
+    """
 
     path: str
     version: str
     sha256: str
+    prefix: str = ""
 
     def role_variables(self) -> dict[str, Any]:
         """Variables of the role slurm."""
@@ -29,6 +33,7 @@ class SlurmSource:
             "slurm_version": self.version,
             "slurm_source_archive": self.path,
             "slurm_source_checksum": f"sha256:{self.sha256}",
+            **({"slurm_prefix": self.prefix} if self.prefix else {}),
         }
 
     def __str__(self) -> str:
@@ -36,10 +41,13 @@ class SlurmSource:
         return f"{self.version} sha256:{self.sha256}"
 
 
-def read(path: str) -> SlurmSource:
-    """Read an archive. Raises WrongUse if it is not an archive of a Slurm release that can be used."""
-    archive = source_archive.read(path, PARAMETER, "META", FORM)
-    name = source_archive.named(PARAMETER, path)
+def read(path: str, parameter: str = PARAMETER) -> SlurmSource:
+    """Read an archive. parameter: of the knob that names it
+
+    Raises WrongUse if it is not an archive of a Slurm release that can be used.
+    """
+    archive = source_archive.read(path, parameter, "META", FORM)
+    name = source_archive.named(parameter, path)
     match = re.search(r"^\s*Version:\s*(\S+)", archive.text or "", re.MULTILINE)
     if match is None:
         raise WrongUse(f"{name}: holds no source of Slurm (no META with its Version); it may be {FORM}")

@@ -25,6 +25,7 @@ from mirage.knobs.parse import (
     cut,
     failures,
     instant,
+    limits,
     maintenance,
     margin,
     matching,
@@ -33,6 +34,7 @@ from mirage.knobs.parse import (
     openpbs_archive,
     optional,
     path_text,
+    real_time,
     share,
     shrink,
     some_of,
@@ -102,10 +104,10 @@ class Knob:
 _STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
 _COMPARE = ("compare", *_STUDIES)
 _SINGLE = ("cluster", "experiment")
-_BUILD = (*_SINGLE, *_COMPARE)
+_BUILD = (*_SINGLE, *_COMPARE, "gate")
 _MANAGED = (*_SINGLE, "compare", "study-scms")
-_RUN = ("experiment", *_COMPARE)
-_PLAYED = ("experiment", "compare")
+_RUN = ("experiment", *_COMPARE, "gate")
+_PLAYED = ("experiment", "compare", "gate")
 _CLUSTER = (*_BUILD, "status", "watch", "shell", "capture", "teardown", "infra", "provision", "deprovision")
 _OFFLINE = ("workload", "workload-report", "metrics", "simulate")
 _SELECT = (*_RUN, *_OFFLINE)
@@ -164,7 +166,7 @@ TABLE = (
         at_least(1, most=MAX_NODES),
         f"a whole number from 1 to {MAX_NODES}",
         "emulated nodes (slurmd) over all the compute hosts",
-        (*_BUILD, *_OFFLINE),
+        (*_BUILD, *_OFFLINE, "example-site"),
         is_input=True,
         group=CLUSTER,
         variable="mirage_nodes",
@@ -198,7 +200,8 @@ TABLE = (
         "workload.trace",
         "",
         path_text,
-        "the path of an SWF log (.swf, .swf.gz), of the output of sacct (-P, -p, --json or CSV), or of Batsim's jobs.csv",
+        "the path of an SWF log (.swf, .swf.gz), of the output of sacct (-P, -p, --json or CSV), of Batsim's jobs.csv, or of an "
+        "archive of mirage-capture",
         "recorded log: SWF, sacct's output, Batsim's jobs.csv; metrics also reads jobs.csv and sigsleep.log",
         _SELECT,
         shown="a generated workload",
@@ -212,7 +215,7 @@ TABLE = (
         optional(at_least(1, most=MAX_JOBS)),
         f"a whole number from 1 to {MAX_JOBS}",
         "how many jobs to take, or to generate",
-        _SELECT,
+        (*_SELECT, "example-site"),
         shown="all",
         is_input=True,
         group=WORKLOAD,
@@ -420,8 +423,7 @@ TABLE = (
         speed,
         f"a number above 0 and up to {MAX_SPEED} (20, 0.5), event or auto",
         "the clock. auto: event where it can be, else the largest constant number for which the run is valid (make cluster: 1). "
-        "event: the cluster's time stops while its processes compute, and jumps to the next event when all of them wait "
-        "(one host). A number: all of Slurm sees time pass so many times faster; 1: real time",
+        "event: time stops while the cluster computes (one host). A number: time passes so many times faster; 1: real time",
         _BUILD,
         is_input=True,
         group=TIME,
@@ -445,8 +447,7 @@ TABLE = (
         "disk",
         one_of("disk", "memory"),
         "disk or memory",
-        "where slurmctld's saved state has to be before it goes on; memory: in the kernel's page cache, which is faster, but a "
-        "host that crashes may lose jobs (not with SPEED=1)",
+        "where slurmctld's saved state has to be before it goes on; memory: a host that crashes may lose jobs (not with SPEED=1)",
         _BUILD,
         group=TIME,
         variable="mirage_saves",
@@ -481,7 +482,7 @@ TABLE = (
         matching(CONFIG_NAME),
         "the name of a file in configs/, without .yml",
         "scheduler configuration: configs/CONFIG.yml; with SHRINK below 100 backfill, whose intervals are short",
-        (*_SINGLE, "compare", "study-malleable", "study-malleable-share", "study-filler"),
+        (*_SINGLE, "compare", "gate", "study-malleable", "study-malleable-share", "study-filler"),
         is_input=True,
         group=SCHEDULER,
         variable="mirage_config",
@@ -497,6 +498,17 @@ TABLE = (
         shown="none",
         is_input=True,
         group=SCHEDULER,
+    ),
+    Knob(
+        "SITE",
+        "workload.site",
+        "",
+        path_text,
+        "the path of an archive of mirage-capture",
+        "archive of a site's week, which is replayed: its jobs, machine, policy, users, outages and reservations (docs/site.md)",
+        (*_SINGLE, "compare"),
+        shown="none",
+        group=WORKLOAD,
     ),
     Knob(
         "SLURM_SOURCE",
@@ -545,6 +557,16 @@ TABLE = (
         group=COMPARISON,
     ),
     Knob(
+        "SLURMS",
+        "campaign.slurms",
+        "",
+        path_text,
+        "two words or more: a release that is installed here (22.05), packages, or the path of a release's archive, without blanks",
+        "compare: releases of Slurm under CONFIG, the first one is what the others are compared with (docs/upgrade.md)",
+        ("compare",),
+        group=COMPARISON,
+    ),
+    Knob(
         "REPLICAS",
         "campaign.replicas",
         "",
@@ -566,12 +588,53 @@ TABLE = (
         group=COMPARISON,
     ),
     Knob(
+        "BEFORE",
+        "campaign.before",
+        "",
+        path_text,
+        "the path of a slurm.conf (./old for one without a dot or slash), or the name of a file in configs/, without .yml",
+        "gate: the slurm.conf in use, as SLURM_CONF, or the name of a configuration, as CONFIG",
+        ("gate",),
+        group=COMPARISON,
+    ),
+    Knob(
+        "AFTER",
+        "campaign.after",
+        "",
+        path_text,
+        "the path of a slurm.conf (./new for one without a dot or slash), or the name of a file in configs/, without .yml",
+        "gate: the slurm.conf, or configuration, that is to take its place",
+        ("gate",),
+        group=COMPARISON,
+    ),
+    Knob(
+        "LIMITS",
+        "campaign.limits",
+        "",
+        optional(limits),
+        "NAME:+X%, NAME:-X% or an amount like NAME:+60s, separated by blanks (names: docs/metrics.md)",
+        "gate: how much worse metrics may become: wait_p95:+10% utilisation:-1% wait_mean:+60s",
+        ("gate",),
+        shown="5 % of five main metrics",
+        group=COMPARISON,
+    ),
+    Knob(
+        "BUDGET",
+        "campaign.budget",
+        "20min",
+        real_time,
+        "a duration in real time, such as 45min or 2h",
+        "gate: no further replicas begin that would end later",
+        ("gate",),
+        group=COMPARISON,
+    ),
+    Knob(
         "AT_ONCE",
         "campaign.at_once",
         "auto",
         at_once,
         f"auto, or a whole number from 1 to {MAX_AT_ONCE}",
-        "compare, sweeps: runs side by side, each on an instance of its own (auto: one on each host of run_hosts; with "
+        "compare, gate, sweeps: runs side by side, each on an instance of its own (auto: one on each host of run_hosts; with "
         "SPEED=event as many as this host can do; otherwise 1)",
         _RUN,
         group=COMPARISON,
@@ -671,7 +734,7 @@ TABLE = (
         at_least(0),
         "a whole number from 0 on",
         "seed of all random numbers",
-        (*_RUN, "workload", "workload-report", "simulate", "figure-load"),
+        (*_RUN, "workload", "workload-report", "simulate", "figure-load", "example-site"),
         is_input=True,
         group=MODELS,
     ),
@@ -788,9 +851,9 @@ TABLE = (
         "",
         path_text,
         "the path of the archive to write",
-        "archive that make capture writes",
-        ("capture",),
-        shown="results/capture-CLUSTER.tar",
+        "archive that make capture or make example-site writes",
+        ("capture", "example-site"),
+        shown="results/capture-CLUSTER.tar, results/example-site.tar",
         group=OUTPUT,
     ),
 )

@@ -1,9 +1,9 @@
-"""Scheduling metrics of a schedule; docs/metrics.md has definitions and sources, docs/metrics.md decisions.
+"""Scheduling metrics of a schedule; docs/metrics.md has definitions, sources and decisions.
 
 A job has a submission a, a start s (of its last execution), an end f, processors p, nodes c. Its wait is w = s - a, its
 response r = f - a, its run time t = f - s - (time suspended). All in trace seconds. The metrics are in registry.py.
 
-Worked example: six jobs on four nodes of one processor each (used by tests/unit/test_metrics.py).
+Worked example: six jobs on four nodes of one processor each (used by tests/unit/metrics/test_metrics.py).
 
     job  a   s   f  suspended  p |  w   t   r  r/t   r/max(10,t)  p*t  p*r  w/t
       1  0   0  10             2 |  0  10  10  1     1             20   20  0

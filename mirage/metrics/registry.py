@@ -419,6 +419,9 @@ def job_value(name: str, settings: Settings) -> pl.Expr:
 
 def as_markdown(metrics: Iterable[Metric] = tuple(METRICS.values())) -> str:
     """The table of docs/metrics.md."""
-    lines = ["| name | unit | better | definition | source |", "|---|---|---|---|---|"]
-    lines += [f"| `{one.name}` | {one.unit} | {one.better} | {one.definition} | {one.source} |" for one in metrics]
+    lines = ["| name, unit | better | definition (source) |", "|---|---|---|"]
+    for one in metrics:
+        name = f"`{one.name}`, {one.unit}" if one.unit else f"`{one.name}`"
+        source = f" ({one.source})" if one.source else ""
+        lines.append(f"| {name} | {one.better} | {one.definition}{source} |")
     return "\n".join(lines) + "\n"

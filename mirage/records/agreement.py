@@ -1,4 +1,4 @@
-"""Compares the waits of an emulated schedule with those that a log recorded for the same jobs; docs/results.md."""
+"""How near a run comes to what the log records of its jobs; docs/results.md."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from mirage.metrics.jobs_frame import JOBS_SCHEMA, frame_from_swf
-from mirage.traces.trace import Trace
+from mirage.records.recorded import schedule_of
+from mirage.statistics import nearness
 from mirage.workloads import not_played
-from slurm_mirage.base.errors import WrongUse
-
-RECORDED_SCHEMA: dict[str, pl.DataType] = {
-    "id": pl.Int64(),
-    **dict.fromkeys(["submit", "start", "end"], pl.Float64()),
-    "processors": pl.Int64(),
-    "selected": pl.Boolean(),
-}
-"""Columns of recorded.csv: a row a job of the log that was in the real machine, waiting or running, in the time of the selected
-ones; trace seconds, null where unknown."""
 
 CLASSES = {
     "over 6 h shorter": -21600.0,
@@ -34,79 +24,65 @@ CLASSES = {
 }
 """Classes of the difference of a wait, emulated less recorded: name, and upper edge in seconds. An edge is nearer to zero."""
 
-
-def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
-    """The log's record of the jobs of a workload (its `id`, `submit`; and `preset`, whose jobs are not compared) and of the other
-    jobs that were in the machine at the same time: columns of RECORDED_SCHEMA.
-
-    Raises WrongUse if the log has no wait of any of them.
-    """
-    log = frame_from_swf(trace.frame).select("id", "submit", "start", "end", "processors")
-    log = log.unique("id", keep="first", maintain_order=True)
-    wanted = workload.filter(pl.col("preset").fill_null("") == "") if "preset" in workload.columns else workload
-    marked = log.join(wanted.select("id", selected=pl.lit(True)), on="id", how="left", maintain_order="left")
-    marked = marked.with_columns(pl.col("selected").fill_null(False))
-    selected = marked.filter("selected")
-    if selected.drop_nulls(["submit", "start"]).is_empty():
-        raise WrongUse("the log does not record how long these jobs waited", parameter="trace")
-    begin, end = selected.select(pl.col("submit").min(), end=pl.max_horizontal(pl.col("end").max(), pl.col("submit").max())).row(0)
-    is_present = pl.col("selected") | ((pl.col("submit") <= end) & (pl.coalesce("end", "submit") >= begin))
-    return marked.filter(is_present).select(pl.col(name).cast(kind) for name, kind in RECORDED_SCHEMA.items())
+_GPUS = r"(^| )(gpus|gpus_per_task|memory_per_gpu)=|(^| )gres=(\S*,)?gpu:"
+"""Words of a request for GPUs."""
 
 
-def schedule_of(recorded: pl.DataFrame) -> pl.DataFrame:
-    """The log's record of the selected jobs, as a jobs frame."""
-    known = recorded.filter("selected").with_columns(state=pl.when(pl.col("end").is_not_null()).then(pl.lit("COMPLETED")))
+def traits_of(workload: pl.DataFrame) -> pl.DataFrame:
+    """What groups the jobs of a workload, for `nearness.nearness`: their user, the partition that they ask for by name, else by the
+    log's number, and whether they ask for GPUs; null where the log does not say."""
+    col = pl.col
+    names = {"user": pl.Int64(), "partition": pl.Int64(), "partition_name": pl.String(), "request": pl.String()}
+    known = workload.select(
+        "id",
+        *(
+            (col(name) if name in workload.columns else pl.lit(None)).cast(kind, strict=False).alias(name)
+            for name, kind in names.items()
+        ),
+    )
+    number = pl.when(col("partition") >= 0).then(col("partition").cast(pl.String))
     return known.select(
-        (pl.col(name) if name in known.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in JOBS_SCHEMA.items()
+        "id",
+        user=pl.when(col("user") >= 0).then("user"),
+        partition=pl.coalesce(pl.when(col("partition_name") != "").then("partition_name"), number),
+        has_gpus=col("request").str.contains(_GPUS).fill_null(False),
     )
 
 
-def paired(jobs: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:
-    """Columns id, log, emulation (waits in seconds), difference (emulation - log) of the jobs of which both are known.
+def within(jobs: pl.DataFrame, metrics: Mapping[str, Any]) -> pl.DataFrame:
+    """The jobs that were submitted in the window of metrics.json."""
+    window = metrics["settings"]["window"]
+    return jobs if window is None else jobs.filter(pl.col("submit").is_between(*window))
 
-    jobs: columns of jobs.csv. Negative waits, errors of a log, are left out.
+
+def nearness_of(
+    jobs: pl.DataFrame, recorded: pl.DataFrame, workload: pl.DataFrame | None, metrics: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The member `nearness` of metrics.json: what `nearness.nearness` returns, `inconclusive` (why the differences do not measure
+    the error of the emulation; "" if they do) and `played_in_full` (share of the processor time of jobs whose requests are all
+    emulated; None if it is not known). None if no job has a wait in the run and in the log.
+
+    jobs: columns of jobs.csv; workload: workload.csv, if it is there; metrics: the other members of metrics.json
     """
-    log = recorded.filter("selected").select("id", log=pl.col("start") - pl.col("submit"))
-    own = jobs.select("id", emulation=pl.col("start") - pl.col("submit"))
-    both = own.join(log, on="id", maintain_order="left").drop_nulls()
-    both = both.filter((pl.col("log") >= 0) & (pl.col("emulation") >= 0))
-    return both.with_columns(difference=pl.col("emulation") - pl.col("log"))
+    traits = None if workload is None else traits_of(workload)
+    near = nearness.nearness(within(jobs, metrics), schedule_of(recorded), traits, metrics["settings"]["processors"])
+    asked = metrics.get("not_played")
+    played = None if asked is None else 1.0 - asked.get(not_played.ANY, {"share": 0.0})["share"]
+    inconclusive = not_played.inconclusive(asked or {})
+    return None if near is None else {**near, "inconclusive": inconclusive, "played_in_full": played}
 
 
-def agreement(pairs: pl.DataFrame, recorded: pl.DataFrame, asked: Mapping[str, not_played.Count]) -> dict[str, Any]:
-    """How far the waits agree: jobs, log_mean, emulation_mean, log_median, emulation_median, difference_mean, difference_median,
-    within_minute, shorter, longer (shares of the jobs; shorter and longer by more than a minute), rank_correlation (Spearman;
-    None if a side is constant), whole_minutes (the log's waits are nearly all of them), classes (a count for each of CLASSES);
-    and of the real machine: others_at_begin, others_processors_at_begin (jobs beside the selection that ran when its first job
-    was submitted), others_share (of the processor time used from the first submission to the last); and inconclusive (why the
-    difference does not measure the error of the emulation; "" if it does).
+def agreement(pairs: pl.DataFrame, recorded: pl.DataFrame) -> dict[str, Any]:
+    """About the waits of a run and of the log: whole_minutes (the log's waits are nearly all of them) and classes (a count for each
+    of CLASSES). About the real machine: others_at_begin, others_processors_at_begin (jobs beside the selection that ran when its
+    first job was submitted), and others_share (of the processor time used from the first submission to the last).
 
-    asked: requests of the jobs that were not emulated (metrics.json's `not_played`)
+    pairs: of `nearness.pairs_of`
     """
-    difference = pl.col("difference")
-    row = pairs.select(
-        log_mean=pl.col("log").mean(),
-        emulation_mean=pl.col("emulation").mean(),
-        log_median=pl.col("log").median(),
-        emulation_median=pl.col("emulation").median(),
-        difference_mean=difference.mean(),
-        difference_median=difference.median(),
-        within_minute=(difference.abs() <= 60).mean(),
-        shorter=(difference < -60).mean(),
-        longer=(difference > 60).mean(),
-        whole_minutes=(pl.col("log") % 60 == 0).mean() > 0.95,
-        rank_correlation=pl.corr("log", "emulation", method="spearman"),
-    ).row(0, named=True)
-    correlation = row["rank_correlation"]
-    known = correlation is not None and correlation == correlation
     return {
-        "jobs": pairs.height,
-        **row,
-        "rank_correlation": correlation if known else None,
+        "whole_minutes": bool(pairs.select(((pl.col("record") % 60 == 0).mean() > 0.95).fill_null(False)).item()),
         "classes": _classes(pairs["difference"]),
         **_others(recorded),
-        "inconclusive": not_played.inconclusive(asked),
     }
 
 

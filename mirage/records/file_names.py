@@ -16,6 +16,9 @@ PLAN_FILE = "plan.csv"
 EVENTS_FILE = "events.csv"
 COMPARISON_FILE = "comparison.json"
 SWEEP_FILE = "sweep.csv"
+GATE_FILE = "gate.md"
+RELEASES_FILE = "releases.json"
+UPGRADE_FILE = "upgrade.md"
 
 # ---- collected from the hosts ----
 
@@ -47,4 +50,4 @@ AVAILABILITY_FILE = "availability.csv"
 ALLOCATIONS_FILE = "allocations.csv"
 """Exists if jobs could change their size."""
 RECORDED_FILE = "recorded.csv"
-"""What the log records of the run's jobs (docs/report.md)."""
+"""What the log records of the run's jobs (docs/results.md)."""

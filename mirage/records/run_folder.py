@@ -20,6 +20,7 @@ from mirage.records.file_names import (
     PLAN_FILE,
     PROGRESS_FILE,
     QUEUE_FILE,
+    RECORDED_FILE,
     RESULT_FILE,
     RUN_FILE,
     SAMPLES_FILE,
@@ -131,6 +132,14 @@ class RunFolder:
             return pl.read_csv(path, infer_schema_length=None)
         except pl.exceptions.PolarsError as error:
             raise WrongUse(f"{path}: cannot be read ({error})", parameter="run") from error
+
+    @cached_property
+    def recorded(self) -> pl.DataFrame | None:
+        """recorded.csv: what the log records of the jobs; None without one."""
+        from mirage.records.recorded import RECORDED_SCHEMA
+        from mirage.traces.csv_frame import read_csv
+
+        return read_csv(self.path / RECORDED_FILE, RECORDED_SCHEMA, "run") if self.has(RECORDED_FILE) else None
 
     def read_plan(self) -> list[PlanRow]:
         """plan.csv: what was to be submitted."""

@@ -21,7 +21,6 @@ from mirage.metrics.jobs_frame import (
     numbered,
     suspensions_from_sigsleep,
 )
-from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
 from mirage.records.allocations import read_allocations
 from mirage.records.availability import read_availability
 from mirage.records.executions import read_executions
@@ -35,6 +34,7 @@ from mirage.records.file_names import (
     SCHEDULE_FILE,
     SUSPENSIONS_FILE,
 )
+from mirage.records.recorded import RECORDED_SCHEMA, schedule_of
 from mirage.records.run_folder import RunFolder
 from mirage.text.input_file import open_input
 from mirage.traces import swf

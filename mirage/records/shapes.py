@@ -19,6 +19,7 @@ from slurm_mirage.base.strict_json import (
     Object,
     OrNull,
     Row,
+    Shape,
     Text,
 )
 from slurm_mirage.farm.events import EVENT
@@ -42,6 +43,7 @@ EXPERIMENT_JSON = Object(
         "hosts": Maybe(Each(OBJECT)),
         "workload": Maybe(OBJECT),
         "comparison": Maybe(Each(OBJECT)),
+        "site": Maybe(Object(dict.fromkeys(("taken", "approximated", "absent"), Maybe(Named(COUNT))))),
     }
 )
 """experiment.json: the inputs of a run, a sweep or a comparison."""
@@ -83,6 +85,27 @@ JUDGED_JSON = Object({"validity": _VALIDITY})
 """Of metrics.json only the verdict."""
 MEASURED_JSON = Object({"metrics": Named(_FIGURE), "validity": IfThere(_VALIDITY)})
 """Of metrics.json the values of the metrics, and the verdict."""
+_BESIDE = Object(dict.fromkeys(("run", "record", "difference", "error"), OrNull(_FIGURE)))
+_ESTIMATE = Object(dict.fromkeys(("value", "error"), OrNull(_FIGURE)))
+_CORRELATION = OrNull(Object({"value": _NUMBER, **dict.fromkeys(("low", "high"), OrNull(_FIGURE))}))
+_MEAN_WAIT: dict[str, Shape] = {"jobs": COUNT, "wait_mean": _BESIDE}
+_WAITS: dict[str, Shape] = {**_MEAN_WAIT, **dict.fromkeys(("wait_median", "wait_p95"), _BESIDE)}
+_DIFFERENCES = ("mean", "median", "quartile_1", "quartile_3", "within_minute", "within_tenth", "shorter", "longer")
+_NEARNESS = Object(
+    {
+        "waits": Object(_WAITS),
+        "rank_correlation": _CORRELATION,
+        "differences": Object(dict.fromkeys(_DIFFERENCES, _ESTIMATE)),
+        "classes": Each(Object({"size": TEXT, "runtime": TEXT, **_WAITS})),
+        "gpu_jobs": OrNull(Object(_WAITS)),
+        "partitions": Each(Object({"partition": TEXT, **_WAITS})),
+        "users": OrNull(Object({"users": COUNT, "wait": _BESIDE, "rank_correlation": _CORRELATION})),
+        "over_time": Object({"width": _NUMBER, "bins": Each(Object({"begin": _NUMBER, **_MEAN_WAIT}))}),
+        "utilisation": OrNull(_BESIDE),
+        "inconclusive": TEXT,
+        "played_in_full": OrNull(_FIGURE),
+    }
+)
 _MEANS = dict.fromkeys(("wait_mean", "bounded_slowdown_mean", "response_mean", "area_share", "immediate_fraction"), _FIGURE)
 _WAITED = Object({"name": TEXT, "jobs": COUNT, "waited": _NUMBER, "causes": Named(_NUMBER)})
 _WAIT_CAUSES = Object(
@@ -123,6 +146,7 @@ METRICS_JSON = Object(
         "distribution": Maybe(Object({"nodes": Each(_NUMBER), "share": Each(_NUMBER)})),
         "classes": IfThere(Each(Object({"size": TEXT, "runtime": TEXT, "jobs": COUNT, **_MEANS}))),
         "wait_causes": IfThere(_WAIT_CAUSES),
+        "nearness": Maybe(_NEARNESS),
         "validity": _VALIDITY,
     }
 )

@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics.registry import METRICS, main_of_comparison
-from mirage.records.agreement import agreement
 from mirage.reports import comparison_pictures as pictures
 from mirage.reports import distributions
 from mirage.reports.measures import class_table, figure, immediate_words, inputs, slowdowns_of, suspended_words, waits_of
@@ -328,22 +327,24 @@ def _real_machine(groups: Mapping[str, Sequence[Run]]) -> Section:
     unknown = next((run.recorded for run in first.values() if isinstance(run.recorded, str)), None)
     if unknown is not None:
         return Section("Comparison with the log", lacks=[unknown])
-    rows, log, reason = [], None, ""
+    rows: list[tuple[str, ...]] = []
+    near, reason = None, ""
     for label, run in first.items():
-        assert isinstance(run.recorded, pl.DataFrame)
-        log = agreement(run.pairs, run.recorded, run.metrics.get("not_played") or {})
-        reason = reason or log["inconclusive"]
+        if run.nearness is None:
+            continue
+        near = run.nearness
+        reason = reason or near["inconclusive"]
+        correlation = near["rank_correlation"]
         rows.append(
             (
                 label,
-                duration(log["emulation_mean"]),
-                duration(log["emulation_median"]),
-                percent(log["within_minute"]),
-                "-" if log["rank_correlation"] is None else f"{log['rank_correlation']:.2f}",
+                *(duration(near["waits"][name]["run"]) for name in ("wait_mean", "wait_median")),
+                percent(near["differences"]["within_minute"]["value"]),
+                "-" if correlation is None else f"{correlation['value']:.2f}",
             )
         )
-    if log is not None:
-        rows.insert(0, (LOG, duration(log["log_mean"]), duration(log["log_median"]), "-", "-"))
+    if near is not None:
+        rows.insert(0, (LOG, *(duration(near["waits"][name]["record"]) for name in ("wait_mean", "wait_median")), "-", "-"))
     headings = ("", "mean wait", "median wait", "jobs whose waits differ by at most a minute", "rank correlation with the log")
     words = f"This comparison is inconclusive: {reason}. " if reason else ""
     words += (

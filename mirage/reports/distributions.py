@@ -88,16 +88,16 @@ def step_lines(rows: pl.DataFrame, names: list[str], x: alt.X, y_axis: alt.Axis)
 def scatter(pairs: pl.DataFrame) -> Picture:
     """Scatter plot of waits in the log (x) and in the emulation (y); the area of a circle is the number of jobs.
 
-    `pairs` has the columns log, emulation and difference (emulation - log) in seconds.
+    pairs: of `nearness.pairs_of`
     """
-    longest = float(pairs.select(pl.max_horizontal("log", "emulation").max()).item() or 1.0)
+    longest = float(pairs.select(pl.max_horizontal("record", "run").max()).item() or 1.0)
     (x_axis, scale), (y_axis, _) = (theme.duration_axis(longest, f"wait {where}") for where in ("in the log", "in the emulation"))
     edge = math.log(float(scale["domain"][1]))
 
     def cell(name: str) -> pl.Expr:
         return (pl.col(name).clip(_LOWEST).log() / edge * _CELLS).floor().clip(0, _CELLS - 1)
 
-    cells = pairs.group_by(x=cell("log"), y=cell("emulation")).agg(jobs=pl.len()).sort("x", "y")
+    cells = pairs.group_by(x=cell("record"), y=cell("run")).agg(jobs=pl.len()).sort("x", "y")
     placed = cells.with_columns((((pl.col(name) + 0.5) / _CELLS) * edge).exp() for name in ("x", "y"))
     circles = (
         alt.Chart(placed)
@@ -139,6 +139,38 @@ def differences(classes: Mapping[str, int]) -> Picture:
     shares = ", ".join(f"{name} {percent(classes[name] / max(1, total))}" for name in CLASSES if classes[name])
     chart = (bars + texts).properties(width=theme.WIDTH - 60, height=26 * len(names))
     return draw(chart, "differences", "Waits in the emulation compared with those in the log", f"Jobs: {shares}.")
+
+
+def waits_over_time(over_time: Mapping[str, Any], run: str, record: str) -> Picture:
+    """Mean waits of the jobs submitted in each bin of time, in two schedules of these names; over_time: of `nearness`."""
+    bins, width = over_time["bins"], over_time["width"]
+    unit, length = ("days", 86_400.0) if width >= 86_400 else ("hours", 3600.0)
+    begins = [(one["begin"] - bins[0]["begin"]) / length for one in bins]
+    sides = {run: "run", record: "record"}
+    longest = max(one["wait_mean"][side] for one in bins for side in sides.values())
+    y_unit, y_length = ("h", 3600.0) if longest >= 7200 else ("min", 60.0) if longest >= 120 else ("s", 1.0)
+    rows = pl.concat(
+        pl.DataFrame({"x": begins, "wait": [one["wait_mean"][side] / y_length for one in bins], "of": [name] * len(bins)})
+        for name, side in sides.items()
+    )
+    colours, dashes = theme.series_colours(sides)
+    chart = (
+        alt.Chart(rows)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("x:Q", axis=alt.Axis(title=f"{unit} from the first submission", tickCount=6), scale=theme.from_zero()),
+            y=alt.Y("wait:Q", axis=alt.Axis(title=f"mean wait, {y_unit}", tickCount=5), scale=theme.from_zero()),
+            color=alt.Color("of:N", scale=colours, legend=alt.Legend(symbolStrokeWidth=2.5)),
+            strokeDash=alt.StrokeDash("of:N", scale=dashes),
+        )
+    )
+    apart = max(bins, key=lambda one: abs(one["wait_mean"]["difference"]))["wait_mean"]
+    description = (
+        f"Mean waits of the jobs submitted in the same {duration(width)}, of {counted(len(bins), 'bin')} with submissions. They "
+        f"are farthest apart with {duration(apart['run'])} ({run}) and {duration(apart['record'])} ({record})."
+    )
+    title = "Mean waits by time of submission"
+    return draw(chart.properties(width=theme.WIDTH, height=theme.HEIGHT), "waits-over-time", title, description)
 
 
 def _room(rows: pl.DataFrame) -> float:

@@ -1,4 +1,4 @@
-"""Reads the data of a run's report from the files in its folder, and, for the first report, from the log of its jobs."""
+"""Reads the data of a run's report from the files in its folder; of a run of an earlier release also from the log of its jobs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population, Window
 from mirage.metrics.registry import job_value
 from mirage.metrics.usage_over_time import profile
-from mirage.records.agreement import RECORDED_SCHEMA, paired, recorded_of, schedule_of
+from mirage.records.agreement import nearness_of, within
 from mirage.records.file_names import EXPERIMENT_FILE, JOBS_FILE, METRICS_FILE, RECORDED_FILE, WORKLOAD_FILE
+from mirage.records.recorded import RECORDED_SCHEMA, recorded_of, schedule_of
 from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import Schedule
 from mirage.reports.node_map import Machine
 from mirage.reports.timeline import Steps
-from mirage.traces import log_text
+from mirage.statistics.nearness import pairs_of
 from mirage.traces.csv_frame import read_csv
 from mirage.traces.trace import read_trace
 from mirage.verdict.features import unused_rows
@@ -128,9 +129,20 @@ class Run:
 
     @cached_property
     def pairs(self) -> pl.DataFrame:
-        """Waits of the same jobs in the emulation and in the log, see `agreement.paired`; no rows if the log has none."""
-        nothing = pl.DataFrame(schema={"id": pl.Int64, **dict.fromkeys(["log", "emulation", "difference"], pl.Float64)})
-        return nothing if isinstance(self.recorded, str) else paired(self.schedule.jobs, self.recorded)
+        """Waits of the same jobs in the emulation and in the log, see `nearness.pairs_of`; no rows if the log has none."""
+        record = self.schedule.jobs.head(0) if self.log_schedule is None else self.log_schedule
+        return pairs_of(within(self.schedule.jobs, self.metrics), record)
+
+    @cached_property
+    def nearness(self) -> Mapping[str, Any] | None:
+        """Member `nearness` of metrics.json, which runs of earlier releases do not have; None if no wait is known in both."""
+        if isinstance(self.recorded, str):
+            return None
+        known: Mapping[str, Any] | None = self.metrics.get("nearness")
+        if known is not None:
+            return known
+        workload = self.folder.workload if self.folder.has(WORKLOAD_FILE) else None
+        return nearness_of(self.schedule.jobs, self.recorded, workload, self.metrics)
 
     @cached_property
     def log_schedule(self) -> pl.DataFrame | None:
@@ -205,8 +217,8 @@ def levels_of(population: Population, suspensions: pl.DataFrame | None) -> tuple
 
 
 def _recorded(run: RunFolder) -> pl.DataFrame | str:
-    """The content of recorded.csv, or a sentence that says why there is none. The first report writes it, so that later ones do not
-    need the log."""
+    """The content of recorded.csv, or a sentence that says why there is none. For a run of an earlier release the first report
+    writes it."""
     source, knobs = run.experiment.get("trace") or {}, run.experiment["inputs"]
     if source.get("path") is None:
         return "The jobs are generated, so that there is no log to compare with."
@@ -225,6 +237,7 @@ def _recorded(run: RunFolder) -> pl.DataFrame | str:
 def _from_log(run: RunFolder, log: Path, sha256: str) -> pl.DataFrame:
     if not run.has(WORKLOAD_FILE):
         raise WrongUse(f"{WORKLOAD_FILE} is missing")
-    if log_text.load(log).sha256 != sha256:
+    trace = read_trace(log)
+    if trace.sha256 != sha256:
         raise WrongUse(f"{log} has changed since the run")
-    return recorded_of(read_trace(log), run.workload)
+    return recorded_of(trace, run.workload)

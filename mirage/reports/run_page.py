@@ -45,6 +45,10 @@ ERRORS = (
     "in this run (docs/emulation-error.md). ± (replicas): by how much another run of the same jobs may differ. "
     "± (jobs): half the 95 % interval by resampling the jobs, for other jobs like these."
 )
+GPUS = (
+    "Idle while asked for: share of the GPUs' time in which GPUs were idle although a job waited that asks for no more than were "
+    "idle in all: they are on several nodes, or something else kept the job waiting."
+)
 # Most rows of the table of suspended jobs.
 _MOST_SUSPENDED = 30
 
@@ -105,6 +109,8 @@ def _sections(run: Run) -> Iterable[Section]:
     yield Section("Waits and slowdowns by class of jobs", list(classes(run)))
     if (waited := run_waits.section(run)) is not None:
         yield waited
+    if run.metrics.get("gpus"):
+        yield Section("GPUs", [Part(GPUS, table=gpus(run), is_wide=True)])
     if not run.is_generated:
         yield Section("Comparison with the log", list(real_machine(run)), lacks)
     if (suspensions := _suspensions(run)) is not None:
@@ -117,6 +123,19 @@ def _sections(run: Run) -> Iterable[Section]:
     tables = inputs(run.experiment, run.unused)
     yield Section("Inputs", [*_not_played(run), *(Part("", table=table, is_wide=True) for table in tables)])
     yield Section("How to reproduce the numbers", [Part(CHECK, table=commands(run), is_wide=True)])
+
+
+def gpus(run: Run) -> Table:
+    """How the GPUs were used, by type."""
+    rows = [
+        (
+            row["type"] or "all", number(row["gpus"]), number(row["jobs"]),
+            "" if row["wait_mean"] is None else duration(row["wait_mean"]),
+            *("" if row[name] is None else percent(row[name]) for name in ("utilisation", "idle_while_asked")),
+        )
+        for row in run.metrics["gpus"]
+    ]  # fmt: skip
+    return Table("GPUs by type", ("type", "GPUs", "jobs", "mean wait", "utilisation", "idle while asked for"), rows)
 
 
 # ---- results ----

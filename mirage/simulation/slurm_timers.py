@@ -2,8 +2,8 @@
 
 Slurm's main scheduler runs at each end of a job and each submission (`schedule` and `job_allocate` of Slurm 22.05). It starts jobs
 in the order of the queue, up to the first that does not fit. Its backfill scheduler runs each bf_interval, at instants that a
-workload does not determine: a job that may pass the first one starts up to bf_interval after it could. docs/simulation.md describes
-the rules.
+workload does not determine: a job that may pass the first one starts up to bf_interval after it could. Slurm reserves particular
+nodes, the simulation a number of processors: they agree where the first waiting job takes the whole machine.
 
 Import this module inside of functions: loading numba takes a moment. All compiled functions are in this file, because numba's cache
 does not notice changes of functions in other files.

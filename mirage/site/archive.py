@@ -7,13 +7,19 @@ folder: its members must be regular files that the manifest names, of the sizes 
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import tarfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from mirage.text.input_file import open_input
+from mirage.text.input_file import kind, open_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.strict_json import COUNT, INSTANT, TEXT, Each, Named, NotStrict, Number, Object, Text, parse
 
@@ -22,6 +28,8 @@ MANIFEST = "manifest.json"
 PARAMETER = "site"
 MOST_MEMBERS, LARGEST_MANIFEST, LARGEST_PART = 100_000, 64 << 20, 4 << 30
 """Files in an archive, bytes of its manifest, bytes of another file."""
+LEAST = 1536
+"""Bytes of an extended header and the header of the first member."""
 _BLOCK = 1 << 20
 _PART = Object({"rows": COUNT, "bytes": Number(0, LARGEST_PART, whole=True), "sha256": Text(64), "key": TEXT})
 _SHAPE = Object(
@@ -46,9 +54,10 @@ class Part:
 class Archive:
     """An archive whose manifest and checksums are right.
 
+    sha256: checksum of the manifest, which has those of all parts
     release: Slurm's, as 22.05.8
     begin, end: the window, in seconds since the epoch
-    zone: the site's time zone; all instants in the parts are seconds since the epoch
+    zone: name of the site's time zone, UTC if that is not known; all instants in the parts are seconds since the epoch
     by: user or operator
     is_clear: whether names are the site's own, not pseudonyms
     not_allowed: what whoever took it was not shown, a line each
@@ -58,6 +67,7 @@ class Archive:
     """
 
     path: Path
+    sha256: str
     release: str
     begin: int
     end: int
@@ -94,23 +104,69 @@ class Archive:
             line = error.object[: error.start].count(b"\n") + 1
             raise WrongUse(f"{self.path}: {name}:{line}: is not UTF-8 text", parameter=PARAMETER) from error
 
-    def rows(self, name: str) -> Iterator[dict[str, str]]:
-        """The rows of a table (sacct/, steps/, sacctmgr/, sshare.txt) by heading. Raises WrongUse as `lines` does, and for a row
-        that does not have as many fields as there are headings."""
-        headings: list[str] = []
-        for number, line in enumerate(self.lines(name), 1):
-            fields = line.split("\t")
-            if not headings:
-                headings = fields
-            elif len(fields) == len(headings):
-                yield dict(zip(headings, fields, strict=True))
-            else:
-                words = f"{self.path}: {name}:{number}: has {len(fields)} fields, the heading has {len(headings)}"
-                raise WrongUse(words, parameter=PARAMETER)
+    def table(self, name: str) -> tuple[list[str], Iterator[list[str]]]:
+        """The headings of a table (sacct/, steps/, sacctmgr/, sshare.txt), and the fields of each row. Raises WrongUse as `lines`
+        does, and for a row that does not have as many fields as there are headings."""
+        lines = self.lines(name)
+        headings = lines[0].split("\t") if lines else []
+
+        def rows() -> Iterator[list[str]]:
+            for number, line in enumerate(lines[1:], 2):
+                fields = line.split("\t")
+                if len(fields) != len(headings):
+                    raise self.wrong(name, number, f"has {len(fields)} fields, the heading has {len(headings)}")
+                yield fields
+
+        return headings, rows()
+
+    def rows(self, name: str, needed: tuple[str, ...] = ()) -> Iterator[dict[str, str]]:
+        """The rows of a table by heading, in small letters without blanks, which differ between releases.
+
+        Raises WrongUse as `table` does, and for a table without one of the `needed` columns."""
+        headings, rows = self.table(name)
+        keys = [heading.replace(" ", "").lower() for heading in headings]
+        if missing := [column for column in needed if column not in keys]:
+            raise self.wrong(
+                name, 1, f"has no column {missing[0]}, as {self.release} prints it; the capture may be of another program"
+            )
+        return (dict(zip(keys, fields, strict=True)) for fields in rows)
+
+    def wrong(self, name: str, line: int, words: str) -> WrongUse:
+        """The error for a line of a part."""
+        return WrongUse(f"{self.path}: {name}:{line}: {words}", parameter=PARAMETER)
+
+    def date(self, instant: float) -> str:
+        """Local date and time at the site, without its zone."""
+        return datetime.fromtimestamp(instant, ZoneInfo(self.zone)).replace(tzinfo=None).isoformat("T", "seconds")
 
 
 def _torn(path: Path) -> WrongUse:
     return WrongUse(f"{path}: is torn: it ends too early; copy it again", parameter=PARAMETER)
+
+
+def is_archive(path: Path | str) -> bool:
+    """Whether a regular file begins as an archive of mirage-capture does: with manifest.json, which may have an extended header."""
+    try:
+        if kind(path) or Path(path).stat().st_size < LEAST:  # files of the kernel have no size, and reading one may never end
+            return False
+        with Path(path).open("rb") as file:
+            head = file.read(LEAST)
+    except (OSError, ValueError):
+        return False
+    return head[257:262] == b"ustar" and any(head[at : at + 100].rstrip(b"\0") == MANIFEST.encode() for at in (0, 1024))
+
+
+def opened(path: Path | str) -> Archive:
+    """An archive as `open_archive` has it. A file that has not changed is checked once."""
+    with suppress(OSError, ValueError):
+        status = Path(path).stat()
+        return _unchanged(str(path), status.st_mtime_ns, status.st_size)
+    return open_archive(path)
+
+
+@lru_cache(maxsize=2)
+def _unchanged(path: str, _mtime: int, _size: int) -> Archive:
+    return open_archive(path)
 
 
 def open_archive(path: Path | str) -> Archive:
@@ -123,7 +179,8 @@ def open_archive(path: Path | str) -> Archive:
     with open_input(path, PARAMETER) as file:
         offset, size = offsets.pop(MANIFEST)
         file.seek(offset)
-        manifest = _manifest(path, file.read(size))
+        content = file.read(size)
+        manifest = _manifest(path, content)
         files: dict[str, dict[str, Any]] = manifest["files"]
         if unknown := sorted(set(offsets) - set(files)):
             raise WrongUse(f"{path}: {unknown[0]} is not in {MANIFEST}", parameter=PARAMETER)
@@ -143,9 +200,19 @@ def open_archive(path: Path | str) -> Archive:
     parts = {name: Part(*offsets[name], described["rows"]) for name, described in files.items()}
     _check(path, manifest, parts)
     return Archive(
-        path, manifest["release"], int(manifest["begin"]), int(manifest["end"]), manifest["zone"], manifest["by"],
-        manifest["names"] == "clear", tuple(manifest["not_allowed"]), manifest["failed"], tuple(manifest["left_out"]), parts,
+        path, hashlib.sha256(content).hexdigest(), manifest["release"], int(manifest["begin"]), int(manifest["end"]),
+        _zone(manifest["zone"]), manifest["by"], manifest["names"] == "clear",
+        tuple(manifest["not_allowed"]), manifest["failed"], tuple(manifest["left_out"]), parts,
     )  # fmt: skip
+
+
+def _zone(name: str) -> str:
+    """The name if the time zone database has it; the capture has an abbreviation where a host has no name."""
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        return "UTC"
+    return name
 
 
 def _members(path: Path) -> dict[str, tuple[int, int]]:
@@ -206,3 +273,26 @@ def _check(path: Path, manifest: dict[str, Any], parts: Mapping[str, Part]) -> N
         words = f"{path}: has no job in its window; the capture took it as {manifest['by']}"
         hidden = f", who may not see {manifest['not_allowed'][0]}" if manifest["not_allowed"] else ""
         raise WrongUse(words + hidden, parameter=PARAMETER)
+
+
+def write(path: Path, parts: Mapping[str, str], **described: Any) -> None:
+    """Write an archive of these parts, as mirage-capture does. The same parts give the same bytes.
+
+    described: members of the manifest; `begin` and `end` are needed
+    """
+    encoded = {name: parts[name].encode() for name in sorted(parts)}
+    files = {
+        name: {"rows": max(data.count(b"\n") - 1, 0), "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "key": ""}
+        for name, data in encoded.items()
+    }
+    manifest = {
+        "format": FORMAT, "version": VERSION, "release": "", "piece": described["end"] - described["begin"], "zone": "UTC",
+        "taken_at": described["end"], "by": "operator", "private_data": [], "not_allowed": [], "names": "clear", "key": "",
+        "failed": {}, "left_out": [], "files": files, **described,
+    }  # fmt: skip
+    members = {MANIFEST: (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode(), **encoded}
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(data), int(manifest["taken_at"])
+            tar.addfile(info, io.BytesIO(data))

@@ -10,19 +10,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from mirage.site import associations, topology
+from mirage.site.archive import Archive, is_archive, opened
+from mirage.site.associations import SiteAccounts
 from mirage.site.site_words import (
+    EVENT,
+    FUTURE,
     GROUPS,
+    NO_GROUPS,
     NO_QOS,
+    NO_TOPOLOGY,
     NODE_OVERRIDDEN,
     NODE_TAKEN,
+    OF_ACCOUNTS,
     OVERRIDDEN,
     OVERRIDDEN_VALUES,
     PARTITION_OVERRIDDEN,
     PARTITION_TAKEN,
+    PER_USER,
     PLUGINS,
     RENAMED_VALUES,
     RESOURCES,
@@ -35,12 +44,16 @@ from mirage.site.site_words import (
 from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.hostlist import MOST_NAMES, compress, expand
+from slurm_mirage.rm.slurm.conf import CONTROLLER_NODE_WORDS
 from slurm_mirage.rm.slurm.node_classes import NodeClass, node_classes
 from slurm_mirage.rm.slurm.node_options import split_gres
 from slurm_mirage.rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, RETIRED, SINCE, known, named
 
+PARTITIONS = "scontrol/partition.txt"
 # Lines of slurm.conf that describe things instead of setting a key.
 _LINES = ("nodename", "nodeset", "partitionname", "downnodes", "frontendname")
+# Those of gres.conf and topology.conf. AutoDetect is not one of them.
+_LINES_BESIDE = ("name", "switchname", "blockname", "blocksizes")
 _PROCESSORS = ("cpus", "procs")
 # A word and its value: in double quotes before a blank, otherwise all up to a blank (keyvalue_pattern in parse_config.c).
 _WORD = re.compile(r'\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:"([^"]*)"|(\S+))(?=\s|\Z)', re.ASCII)
@@ -48,6 +61,7 @@ _INCLUDE = re.compile(r"include\s+(\S+)\s*\Z", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\n\v\f\r"
 # strtoul(3) of base 0: decimal, octal, hexadecimal.
 _NUMBER = re.compile(r"\s*\+?(?:0x(?P<hex>[0-9a-f]{1,15})|0(?P<octal>[0-7]{0,20})|(?P<decimal>[1-9][0-9]{0,17}))?", re.ASCII | re.I)
+_AMOUNTS = ("realmemory", "memspeclimit")
 _COUNTS = ("boards", "corespersocket", "cpus", "procs", "sockets", "socketsperboard", "threadspercore")
 _NOT_INHERITED = ("disablerootjobs", "exclusiveuser", "selecttypeparameters")
 """Words of PartitionName=DEFAULT that Slurm gives to no partition (common/read_config.c, _parse_partitionname)."""
@@ -86,7 +100,11 @@ class SiteConf:
     nodes: classes of equal nodes
     partitions: mappings with `name` and the words of a PartitionName line, as `slurm_conf.render` takes them
     left_out: what is not taken over, each thing once
+    topology: the content of topology.conf, with the new names of nodes; empty for none
     accounting: whether the site has slurmdbd
+    has_users: whether jobs belong to users of Slurm here, so that limits of the scheduler for each user hold
+    accounts: the site's accounts and QOS, where the cluster has them
+    of_accounts: words of partitions that name accounts and QOS, by the partition's name
     renamed: new name of each node that has another one than in the file
     known: the content of `left_out`, to find it there
     """
@@ -95,9 +113,22 @@ class SiteConf:
     nodes: list[NodeClass] = field(default_factory=list)
     partitions: list[dict[str, str]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    topology: str = ""
     accounting: bool = False
+    has_users: bool = False
+    accounts: SiteAccounts | None = None
+    of_accounts: dict[str, dict[str, str]] = field(default_factory=dict)
+    is_week: bool = False
+    """Whether it is that of an archive of mirage-capture, with the states of the nodes."""
+    future: set[str] = field(default_factory=set)
+    """Nodes that are not there yet."""
     renamed: dict[str, str] = field(default_factory=dict)
     known: set[LeftOut] = field(default_factory=set, repr=False)
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether nodes set processors or memory aside for the system."""
+        return any(word.lower() in CONTROLLER_NODE_WORDS for node_class in self.nodes for word, _ in node_class.extra)
 
 
 @dataclass(frozen=True)
@@ -119,15 +150,21 @@ class _Node:
 _Words = Mapping[str, tuple[str, str]]
 
 
-def read(path: Path | str) -> SiteConf:
-    """Reads a slurm.conf and the files that it includes. Raises WrongUse with the file and line of what cannot be read."""
-    site = SiteConf()
+def read(path: Path | str, accounting: str = "auto") -> SiteConf:
+    """Reads a slurm.conf and the files that it includes, and topology.conf and gres.conf beside it; or those in an archive of
+    mirage-capture. Raises WrongUse with the file and line of what cannot be read.
+
+    accounting: ACCOUNTING
+    """
+    files = _Files(opened(path) if is_archive(path) else None)
+    path = files.place(path)
+    site = SiteConf(is_week=files.taken is not None)
     nodes: dict[str, _Node] = {}
     sets: dict[str, list[str]] = {}
     defaults: dict[str, dict[str, tuple[str, str]]] = {"nodename": {}, "partitionname": {}}
     partitions: list[tuple[str, dict[str, tuple[str, str]]]] = []
     settings: dict[str, tuple[str, str]] = {}
-    for line in _lines(Path(path), Path(path).parent, settings, _Files(), depth=0):
+    for line in _lines(path, path.parent, settings, files, depth=0):
         kind, name = line.words[0]
         if kind.lower() not in _LINES:
             settings |= {key.lower(): (key, value) for key, value in line.words}
@@ -151,13 +188,23 @@ def read(path: Path | str) -> SiteConf:
             _leave_out(site, "", f"{kind}={name}", (REST, "FRONT_END says how many there are"))
     if not nodes:
         raise WrongUse(f"{path}: has no NodeName line", parameter="slurm_conf")
+    site.accounting = "slurmdbd" in settings.get("accountingstoragetype", ("", ""))[1].lower()
+    site.has_users = accounting == "yes" or (site.accounting and accounting == "auto")
+    if site.has_users and files.taken is not None:
+        site.accounts = associations.read(files.taken, _counted_resources(settings, nodes))
+        for (what, why), count in site.accounts.left_out.items() if site.accounts is not None else ():
+            _leave_out(site, "", f"{what}: {count}", (SCHEDULING if why != associations.ACCEPTED else REST, why))
     for key, value in settings.values():
         _setting(site, key, value)
     _check_preemption(site)
+    _complete_gres(site, nodes, _beside(files, path, "gres.conf"))
     names = _renamed(nodes)
+    _topology(site, {node: f"{prefix}{number}" for node, (prefix, number) in names.items()}, files, path)
     site.renamed = {old: f"{prefix}{number}" for old, (prefix, number) in names.items() if old != f"{prefix}{number}"}
     site.nodes = _classes(nodes, names, str(path))
+    shown = _shown_partitions(files.taken)
     for name, words in partitions:
+        words = _with_access(words, shown.get(name, {}))
         partition = _partition(site, name, words, nodes, sets, names, str(path))
         if partition is not None:
             site.partitions.append(partition)
@@ -165,6 +212,31 @@ def read(path: Path | str) -> SiteConf:
         raise WrongUse(f"{path}: has no PartitionName line with nodes", parameter="slurm_conf")
     _choose_default(site, {name for name, words in partitions if _is_open(words)}, len(nodes))
     return site
+
+
+def _shown_partitions(taken: Archive | None) -> dict[str, dict[str, str]]:
+    """Words of each partition, in small letters, as scontrol showed them when the week was taken."""
+    lines = taken.lines(PARTITIONS) if taken is not None and PARTITIONS in taken.parts else []
+    pairs = (re.findall(r"(?:^|\s)(\w+)=(\S+)", line) for line in lines)
+    words = ({key.lower(): value for key, value in of_line} for of_line in pairs)
+    return {of_line["partitionname"]: of_line for of_line in words if "partitionname" in of_line}
+
+
+def _with_access(words: _Words, shown: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """The words of a PartitionName line, with those of OF_ACCOUNTS that were in force: `scontrol update` may have changed them."""
+    if not shown:
+        return dict(words)
+    kept = {key: value for key, value in words.items() if key not in OF_ACCOUNTS}
+    in_force = {key: shown[key] for key in OF_ACCOUNTS if shown.get(key, "ALL").upper() not in ("ALL", "N/A", "(NULL)")}
+    return kept | {key: (OF_ACCOUNTS[key], value) for key, value in in_force.items()}
+
+
+def _counted_resources(settings: Mapping[str, tuple[str, str]], nodes: Mapping[str, _Node]) -> set[str]:
+    """AccountingStorageTRES, or, without it, what the emulated cluster counts of its own: the GRES of its nodes."""
+    if given := settings.get("accountingstoragetres", ("", ""))[1]:
+        return {name.strip() for name in given.split(",")}
+    words = (value for node in nodes.values() for key, value in node.extra if key.lower() == "gres")
+    return {f"gres/{item.partition(':')[0]}" for value in words for item in value.split(",")}
 
 
 def summary(left_out: Iterable[LeftOut]) -> list[str]:
@@ -215,14 +287,40 @@ def _number_of(kind: str, items: Sequence[LeftOut]) -> str:
 # ---- lines of the file ----
 
 
-class _Files:
-    """Reads slurm.conf and the files that it includes, up to LARGEST bytes and MOST_FILES of them together."""
+def lines_of(path: Path | str) -> list[tuple[str, str]]:
+    """The logical lines of a slurm.conf and of the files that it includes: where each begins, and its text. Raises WrongUse."""
+    settings: dict[str, tuple[str, str]] = {}
+    found = []
+    for line in _lines(Path(path), Path(path).parent, settings, _Files(None), depth=0):
+        if line.words[0][0].lower() not in _LINES:
+            settings |= {key.lower(): (key, value) for key, value in line.words}
+        words = (f'{key}="{value}"' if re.search(r"\s", value) else f"{key}={value}" for key, value in line.words)
+        found.append((line.where, " ".join(words)))
+    return found
 
-    def __init__(self) -> None:
+
+class _Files:
+    """Reads slurm.conf and the files that it includes, up to LARGEST bytes and MOST_FILES of them together.
+
+    taken: the archive that has them; None for files of this host
+    """
+
+    def __init__(self, taken: Archive | None) -> None:
+        self.taken = taken
         self._left, self._files = LARGEST, 0
 
+    def place(self, path: Path | str, name: str = "slurm.conf") -> Path:
+        """The path of slurm.conf, or the name of a part of the archive in messages."""
+        return Path(path) if self.taken is None else Path(f"{self.taken.path}: conf/{name}")
+
+    def beside(self, path: Path, name: str) -> Path | None:
+        """The place of another file beside slurm.conf; None if it is not there."""
+        if self.taken is not None:
+            return self.place(path, name) if f"conf/{name}" in self.taken.parts else None
+        return path.parent / name if (path.parent / name).is_file() else None
+
     def read(self, path: Path) -> str:
-        content = read_input(path, "slurm_conf", LARGEST)
+        content = read_input(path, "slurm_conf", LARGEST) if self.taken is None else self.taken.data(f"conf/{path.name}")
         self._left, self._files = self._left - len(content), self._files + 1
         if self._left < 0 or self._files > MOST_FILES:
             what = f"{LARGEST >> 20} MiB" if self._left < 0 else f"{MOST_FILES} files"
@@ -247,7 +345,7 @@ def _pairs(content: str, where: str) -> tuple[tuple[str, str], ...]:
     """Words and values of a logical line: one, or as many as there are where the line describes a thing."""
     pairs: list[tuple[str, str]] = []
     rest = content
-    while (not pairs or pairs[0][0].lower() in _LINES) and (word := _WORD.match(rest)):
+    while (not pairs or pairs[0][0].lower() in (*_LINES, *_LINES_BESIDE)) and (word := _WORD.match(rest)):
         pairs.append((word[1], word[2] or word[3] or ""))
         rest = rest[word.end() :]
     if rest.strip(_BLANKS):
@@ -336,8 +434,6 @@ _TAKEN = {name.lower() for name in TAKEN}
 
 def _setting(site: SiteConf, key: str, value: str) -> None:
     name = key.lower()
-    if name == "accountingstoragetype":
-        site.accounting = "slurmdbd" in value.lower()
     if name in _REASONS or name not in _TAKEN:
         # Values can be secrets (JobCompPass, the address of a JobCompLoc): these are not repeated.
         shown = "***" if name.endswith("pass") else re.sub(r"://[^/@]*@", "://***@", value)
@@ -347,10 +443,13 @@ def _setting(site: SiteConf, key: str, value: str) -> None:
         _leave_out(site, "", f"{key}={shown}", reason)
         return
     if name in PLUGINS and value.lower() not in PLUGINS[name]:
+        if site.accounts and value.lower() == "preempt/qos":
+            site.settings[key] = value
+            return
         why = NO_QOS if value.lower() == "preempt/qos" else f"an emulated cluster may have {', '.join(PLUGINS[name])}"
         _leave_out(site, "", f"{key}={value}", (SCHEDULING, why))
         return
-    if name == "accountingstorageenforce":
+    if name == "accountingstorageenforce" and not site.accounts:
         _leave_out(site, "", f"limits behind {key}={value}", (SCHEDULING, NO_QOS))
     kept = _kept_parts(site, key, value)
     if kept:
@@ -363,7 +462,7 @@ def _kept_parts(site: SiteConf, key: str, value: str) -> str:
     kept = []
     for part in value.split(","):
         word, sign, number = part.strip().partition("=")
-        if word.lower() in dropped:
+        if word.lower() in dropped and not (site.has_users and dropped[word.lower()] == PER_USER):
             _leave_out(site, "", f"{key}: {part.strip()}", (SCHEDULING, dropped[word.lower()]))
         elif key.lower() == "schedulerparameters" and word.lower() in RENAMED_VALUES:
             kept.append(f"{RENAMED_VALUES[word.lower()]}{sign}{number}")
@@ -400,18 +499,25 @@ def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: _Word
     if len(nodes) + len(listed) > MOST_NAMES:
         raise WrongUse(f"{where}: has more than {MOST_NAMES} nodes, the most that Slurm can have", parameter="slurm_conf")
     line = f"NodeName={names}"
+    state = words.get("state", ("", ""))[1].lower()
+    if state.startswith("future"):
+        _leave_out(site, line, f"State={words['state'][1]}", FUTURE, len(listed))
+        site.future.update(listed)
+        return
     extra: list[tuple[str, str]] = []
     for key, (word, value) in words.items():
+        if (key, value.lower()) in USUAL:
+            continue
         if key in NODE_OVERRIDDEN or key not in NODE_TAKEN:
-            if (key, value.lower()) not in USUAL:
-                _leave_out(site, line, f"{word}={value}", NODE_OVERRIDDEN.get(key, (REST, UNKNOWN)), len(listed))
+            reason = EVENT if key == "state" and site.is_week and "cloud" not in value.lower() else NODE_OVERRIDDEN.get(key)
+            _leave_out(site, line, f"{word}={value}", reason or (REST, UNKNOWN), len(listed))
         elif key == "gres":
             kept, dropped = split_gres(value)
             for item, why in dropped:
                 _leave_out(site, line, f"{word}={item}", (RESOURCES, why), len(listed))
             extra += [(word, kept)] if kept else []
-        elif key in (*_COUNTS, "realmemory") and key not in _PROCESSORS:
-            extra.append((word, str(_number(words[key], where, 1 << 16 if key in _COUNTS else 1 << 64))))
+        elif key in (*_COUNTS, "realmemory", "memspeclimit", "corespeccount") and key not in _PROCESSORS:
+            extra.append((word, str(_number(words[key], where, 1 << 64 if key in _AMOUNTS else 1 << 16))))
         elif key not in _PROCESSORS and (text := re.sub(r"\s", "", value)) and not (key == "features" and "feature" in words):
             extra.append((word, text))
     cpus = _cpus(site, line, words, where, len(listed))
@@ -463,6 +569,66 @@ def _number(word: tuple[str, str], where: str, limit: int) -> int:
 def _joined(names: str) -> str:
     """A host list with one comma between its parts: Slurm separates them by blanks too, and passes over empty ones."""
     return ",".join(part for part in re.split(r"[\s,]+(?![^\[]*\])", names) if part)
+
+
+def _beside(files: _Files, path: Path, name: str) -> list[_Line]:
+    """The lines of another file beside slurm.conf; none if it is not there."""
+    place = files.beside(path, name)
+    return [] if place is None else list(_lines(place, path.parent, {}, files, depth=0))
+
+
+def _complete_gres(site: SiteConf, nodes: dict[str, _Node], lines: Sequence[_Line]) -> None:
+    """Give the GRES of nodes the types that gres.conf has, where slurm.conf has the same number without types."""
+    typed: dict[str, dict[str, list[tuple[str, int]]]] = {}
+    for line in lines:
+        words = {key.lower(): value for key, value in line.words}
+        if words.get("name") and words.get("type"):
+            try:
+                named = expand(words["nodename"]) if "nodename" in words else list(nodes)
+                files = len(expand(words["file"])) if "file" in words else 1
+            except ValueError as error:
+                raise WrongUse(f"{line.where}: {error}", parameter="slurm_conf") from None
+            count = int(words["count"]) if re.fullmatch(r"[0-9]{1,9}", words.get("count", "")) else files
+            for name in named:
+                typed.setdefault(name, {}).setdefault(words["name"].lower(), []).append((words["type"], count))
+    for name in typed.keys() & nodes.keys():
+        words = dict(nodes[name].extra)
+        for key in [key for key in words if key.lower() == "gres"]:
+            words[key] = split_gres(",".join(_with_types(item, typed[name]) for item in words[key].split(",")))[0]
+        nodes[name] = replace(nodes[name], extra=tuple(words.items()))
+
+
+def _with_types(item: str, typed: Mapping[str, Sequence[tuple[str, int]]]) -> str:
+    """An item of Gres with the types of its name, if they make the same number."""
+    name, _, count = item.partition(":")
+    types = typed.get(name.lower(), ())
+    if not re.fullmatch(r"[0-9]{0,9}", count) or sum(number for _, number in types) != int(count or 1):
+        return item
+    return ",".join(f"{name}:{kind}:{number}" for kind, number in types)
+
+
+def _topology(site: SiteConf, names: Mapping[str, str], files: _Files, path: Path) -> None:
+    """Take over a topology of switches. TopologyParam stays only with one."""
+    given = {key.lower(): key for key in site.settings}
+    plugin = site.settings.get(given.get("topologyplugin", ""), "")
+    lines = _beside(files, path, "topology.conf") if plugin.lower() == "topology/tree" else []
+    try:
+        site.topology, unknown = topology.tree([{key.lower(): value for key, value in line.words} for line in lines], names)
+    except ValueError as error:
+        raise WrongUse(
+            f"{files.beside(path, 'topology.conf')}: {error}",
+            parameter="slurm_conf",
+        ) from None
+    if unknown:
+        _leave_out(site, "", f"topology.conf: {unknown} nodes", (REST, "nodes that the cluster does not have"))
+    if site.topology:
+        return
+    for key in ("topologyplugin", "topologyparam"):
+        if key in given and (value := site.settings.pop(given[key])).lower().rpartition("/")[2] not in ("none", "default", "flat"):
+            why = (
+                "topology.conf has no switch of these nodes" if plugin.lower() == "topology/tree" else "topology/tree is taken over"
+            )
+            _leave_out(site, "", f"{given[key]}={value}", (SCHEDULING, f"{NO_TOPOLOGY}; {why}"))
 
 
 def _renamed(nodes: Mapping[str, _Node]) -> dict[str, tuple[str, int]]:
@@ -521,8 +687,15 @@ def _partition(
     preemption = any(key.lower() == "preempttype" for key in site.settings)
     for key, (word, value) in words.items():
         if key in PARTITION_OVERRIDDEN or key not in PARTITION_TAKEN:
-            if (key, value.lower()) not in USUAL:
-                _leave_out(site, line, f"{word}={value}", PARTITION_OVERRIDDEN.get(key, (REST, UNKNOWN)))
+            if (key, value.lower()) in USUAL:
+                continue
+            if site.accounts and key in OF_ACCOUNTS:
+                site.of_accounts.setdefault(name, {})[word] = value
+            elif site.accounts and key == "exclusiveuser":
+                kept[word] = value
+            else:
+                reason = NO_GROUPS if site.has_users and key == "allowgroups" else PARTITION_OVERRIDDEN.get(key, (REST, UNKNOWN))
+                _leave_out(site, line, f"{word}={value}", reason)
         elif key == "preemptmode" and not preemption and value.lower() not in ("off", "no"):
             _leave_out(site, line, f"{word}={value}", (SCHEDULING, "no PreemptType that is taken over uses it"))
         elif key != "nodes":
@@ -531,7 +704,7 @@ def _partition(
     if listed.upper() == "ALL":
         return {**kept, "Nodes": "ALL"}
     where = f"{path}: PartitionName={name}: Nodes={listed if len(listed) <= 60 else listed[:57] + '...'}"
-    members = list(dict.fromkeys(_members(listed, nodes, dict(sets), where)))
+    members = list(dict.fromkeys(_members(listed, nodes, site.future, dict(sets), where)))
     if not members:
         _leave_out(site, line, f"Nodes={listed}", (SCHEDULING, "a partition without nodes"))
         return None
@@ -561,7 +734,9 @@ def _choose_default(site: SiteConf, is_open: Collection[str], nodes: int) -> Non
     _leave_out(site, "", "no partition is the default", (SCHEDULING, why))
 
 
-def _members(listed: str, nodes: Mapping[str, _Node], sets: dict[str, list[str]], where: str) -> Iterator[str]:
+def _members(
+    listed: str, nodes: Mapping[str, _Node], future: Collection[str], sets: dict[str, list[str]], where: str
+) -> Iterator[str]:
     """Names of the nodes in a list that may name node sets too; `sets` is left with empty ones in place of those."""
     try:
         parts = expand(_joined(listed))
@@ -580,8 +755,8 @@ def _members(listed: str, nodes: Mapping[str, _Node], sets: dict[str, list[str]]
                     feature = source.partition(":")[2]
                     yield from (name for name, node in nodes.items() if feature in _features(node))
                 else:
-                    yield from _members(source, nodes, sets, where)
-        else:
+                    yield from _members(source, nodes, future, sets, where)
+        elif part not in future:
             raise WrongUse(f"{where}: there is no node {part}", parameter="slurm_conf")
 
 

@@ -23,7 +23,7 @@ TAKEN = (
     "PriorityMaxAge", "PriorityParameters", "PriorityType", "PriorityUsageResetPeriod", "PriorityWeightAge",
     "PriorityWeightAssoc", "PriorityWeightFairshare", "PriorityWeightJobSize", "PriorityWeightPartition", "PriorityWeightQOS",
     "PriorityWeightTRES", "ResvOverRun", "SchedulerParameters", "SchedulerTimeSlice", "SchedulerType", "SelectType",
-    "SelectTypeParameters", "WaitTime",
+    "SelectTypeParameters", "TopologyParam", "TopologyPlugin", "WaitTime",
 )  # fmt: skip
 """Settings that are taken over, some of them without the values that OVERRIDDEN_VALUES names."""
 
@@ -31,7 +31,6 @@ _OTHER_USERS = "users and accounts are those of the log, not the site's"
 NO_QOS = "the site's QOS, associations and limits are in its database, which is not taken over"
 
 OVERRIDDEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    (SCHEDULING, "no topology: all nodes are equally near, topology.conf is not read", ("TopologyPlugin", "TopologyParam")),
     (SCHEDULING, "jobs are submitted as the log and `routing` say, no plugin changes them", ("JobSubmitPlugins",)),
     (SCHEDULING, "no priority comes from a program of the site's", ("PrioritySiteFactorPlugin", "PrioritySiteFactorParameters")),
     (SCHEDULING, "jobs have no labels that keep them from sharing nodes", ("MCSPlugin", "MCSParameters")),
@@ -96,12 +95,13 @@ OVERRIDDEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 """Settings that the emulation sets itself or leaves out: group, reason, names. RETIRED settings are left out too."""
 
-_PER_USER = "it counts the jobs of a user, and without accounting all jobs belong to one user"
+NO_TOPOLOGY = "no topology: all nodes are equally near"
+PER_USER = "it counts the jobs of a user, and without accounting all jobs belong to one user"
 OVERRIDDEN_VALUES: Mapping[str, Mapping[str, str]] = {
     "schedulerparameters": {
-        "bf_max_job_user": _PER_USER,
-        "bf_max_job_user_part": _PER_USER,
-        "bf_max_job_assoc": _PER_USER,
+        "bf_max_job_user": PER_USER,
+        "bf_max_job_user_part": PER_USER,
+        "bf_max_job_assoc": PER_USER,
         "max_rpc_cnt": "it holds the scheduler back for messages of the site's users; those of the replay come faster by SPEED",
         "max_rpc_count": "it holds the scheduler back for messages of the site's users; those of the replay come faster by SPEED",
     },
@@ -111,6 +111,10 @@ OVERRIDDEN_VALUES: Mapping[str, Mapping[str, str]] = {
         "nojobs": "jobs are recorded here",
         "nosteps": "jobs are recorded here",
     },
+    "topologyparam": dict.fromkeys(
+        ("nocltdinaddrany", "noctldinaddrany", "noinaddrany", "noinaddranycont", "routepart", "routetree"),
+        "all daemons run side by side here",
+    ),
     "preemptmode": {"checkpoint": "Slurm has no checkpoints since 20.02"},
     "selecttypeparameters": dict.fromkeys(
         ("nhc_no", "nhc_absolutely_no", "nhc_no_steps", "other_cons_res", "other_cons_tres"), "for Cray systems only"
@@ -139,16 +143,13 @@ NODE_OVERRIDDEN: Mapping[str, tuple[str, str]] = {
     "suspendtime": (SCHEDULING, "no node is powered down, so no job waits for one"),
     "tmpdisk": (RESOURCES, "local disks are not emulated"),
     "cpubind": (REST, "jobs only sleep: nothing is bound"),
-    **dict.fromkeys(
-        ("corespeccount", "cpuspeclist", "memspeclimit"),
-        (RESOURCES, "nothing is set aside for the system: jobs can have all of the node"),
-    ),
+    "cpuspeclist": (RESOURCES, "which processors are set aside is not emulated; CoreSpecCount says how many"),
 }
 """Words of a NodeName line, likewise."""
 
 NODE_TAKEN = (
-    "boards", "corespersocket", "cpus", "feature", "features", "gres", "procs", "realmemory", "restrictedcorespergpu",
-    "sockets", "socketsperboard", "threadspercore", "tresweights", "weight",
+    "boards", "corespeccount", "corespersocket", "cpus", "feature", "features", "gres", "memspeclimit", "procs",
+    "realmemory", "restrictedcorespergpu", "sockets", "socketsperboard", "threadspercore", "tresweights", "weight",
 )  # fmt: skip
 """Words of a NodeName line that are taken over."""
 
@@ -156,6 +157,15 @@ USUAL = {("state", "unknown"), ("state", "up"), ("state", "idle"), ("allowgroups
 USUAL |= {("allowqos", "all"), ("allocnodes", "all"), ("hidden", "no"), ("rootonly", "no"), ("reqresv", "no")}
 USUAL |= {("exclusiveuser", "no"), ("disablerootjobs", "no"), ("tmpdisk", "0"), ("corespeccount", "0"), ("memspeclimit", "0")}
 """Words with values that hold anyway; they are not reported."""
+
+FUTURE = (RESOURCES, "nodes that are not there yet are left out")
+EVENT = (REST, "the state that they had at the begin is an event of the run")
+"""Of State in a NodeName line."""
+
+NO_GROUPS = (SCHEDULING, "the host does not have the site's groups")
+OF_ACCOUNTS: Mapping[str, str] = {name.lower(): name for name in ("AllowAccounts", "DenyAccounts", "AllowQos", "DenyQos", "QOS")}
+"""Words of a PartitionName line, by themselves in small letters, that are taken over where the cluster has the site's accounts and
+QOS."""
 
 PARTITION_OVERRIDDEN: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("allowgroups", "allowaccounts", "denyaccounts", "exclusiveuser"), (SCHEDULING, _OTHER_USERS)),

@@ -6,7 +6,7 @@ docs/comparison.md has the rules.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,6 +79,13 @@ def resolved_by(run: Metrics) -> float:
     return float(max(resolution["record"], resolution["floor"]) if resolution else run["settings"]["immediate_below"])
 
 
+def hardly_waits(runs: Collection[Metrics]) -> bool:
+    """Whether the mean wait of all runs is below what the runs resolve. runs: their metrics.json"""
+    resolved = max(map(resolved_by, runs))
+    waits = [metrics["metrics"].get(ANSWER) for metrics in runs]
+    return all(wait is not None and wait < resolved for wait in waits)
+
+
 def error_of(kind: str, name: str, run: Metrics, of_class: tuple[str, str] | None = None) -> float | None:
     """An error of a metric of a run, or of a class of its jobs (size, runtime). None: not known.
 
@@ -110,9 +117,8 @@ def hindrance(
             return f"{reasons[name]} ({folder})"
     if name in OF_ONLY_WAITS:
         resolved = max(map(resolved_by, runs.values()))
-        waits = [metrics["metrics"].get(ANSWER) for metrics in runs.values()]
         short = max(means) < resolved if METRICS[name].unit == "s" else False
-        if short or all(wait is not None and wait < resolved for wait in waits):
+        if short or hardly_waits(runs.values()):
             return f"waits below {resolved:.3g} s are not resolved by these runs"
     for folder, metrics in runs.items():
         if "errors" in metrics and error_of("emulation", name, metrics, of_class) is None:
@@ -127,7 +133,7 @@ class Claim:
     pair: the pair's members of comparison.json, to which those of the question are added
     jobs: the classes of its jobs; None for all jobs
     p: p value, uncorrected; None where nothing may be claimed
-    chance: what p is computed from; None if it is unknown
+    chance: what p is computed from, also where nothing varies; None if it is unknown
     """
 
     pair: dict[str, Any]

@@ -6,7 +6,7 @@ Everything is computed from the tables of the runs' jobs and their metrics.json;
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -45,6 +45,7 @@ from mirage.statistics.resampled_metrics import (
 from slurm_mirage.base.errors import WrongUse
 
 RESAMPLES = 2000
+_FEW_RESAMPLES = 2  # where other jobs are not asked about
 MARGIN = 5.0
 ALL_PAIRS = 4
 """Largest number of configurations that are all compared with each other; of more, each is compared with the first one only."""
@@ -85,6 +86,17 @@ def compare(runs: Sequence[Run], seed: int, resamples: int = RESAMPLES, margin: 
     Raises WrongUse for runs that cannot be compared: without a common job, or on different machines.
     """
     return _Comparison(runs, seed, resamples, margin).content()
+
+
+def claims_on_these_jobs(runs: Sequence[Run], seed: int, names: Iterable[str]) -> dict[str, Claim]:
+    """What is known of the differences of these metrics between two configurations, for these jobs, by the metric's name.
+
+    Raises WrongUse as `compare` does.
+    """
+    comparison = _Comparison(runs, seed, _FEW_RESAMPLES, MARGIN)
+    for name in dict.fromkeys(names):
+        comparison.add_claims(name)
+    return {claim.name: claim for claim in comparison.claims if claim.question == THESE_JOBS}
 
 
 @dataclass(frozen=True)
@@ -187,7 +199,7 @@ class _Comparison:
         validity = {run.folder: run.metrics["validity"] for run in self.runs}
         unsure = {run: verdict["reasons"] for run, verdict in validity.items() if verdict.get("verdict") == "inconclusive"}
         invalid = {run.folder: run.metrics["validity"]["reasons"] for run in self.runs if is_invalid(run.metrics)}
-        metrics = {name: self._metric(name) for name in METRICS}
+        metrics = {name: self.add_claims(name) for name in METRICS}
         classes = [{**description, "jobs": jobs, "metrics": self._class(group)} for description, jobs, group in self.classes]
         answer = answer_of(run.metrics for run in self.runs)
         compared = judge(self.claims, answer)
@@ -217,7 +229,8 @@ class _Comparison:
         rounded: dict[str, Any] = _rounded(content)
         return rounded
 
-    def _metric(self, name: str) -> dict[str, Any]:
+    def add_claims(self, name: str) -> dict[str, Any]:
+        """Compare a metric over all jobs; its claims are added to `claims`. Returns its member of comparison.json."""
         metric = METRICS[name]
         values = self.recomputed.get(name) or [run.metrics["metrics"].get(name) for run in self.runs]
         reasons = {run.folder: run.metrics["null_reasons"].get(name, "not computed") for run in self.runs}
@@ -323,7 +336,7 @@ def _claim(
     """The claim with its intervals and its p value. chance: that of the question; None if it is unknown"""
     difference, relative = (None, None) if chance is None else (chance.difference(), chance.relative())
     if chance is None or difference is None or relative is None:
-        return Claim(entry, question, name, jobs, finding)
+        return Claim(entry, question, name, jobs, finding, chance=chance)
     in_percent = finding.percent is not None
     judged_finding = replace(
         finding,

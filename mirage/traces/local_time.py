@@ -35,14 +35,14 @@ class LocalTime:
     def of(cls, trace: Trace) -> LocalTime:
         """Reads UnixStartTime, and TimeZoneString or TimeZone (default UTC), from the log's header.
 
-        sacct prints local time of the cluster without a zone, so its hours are used unchanged.
+        sacct prints local time of the cluster without a zone, so its hours are used unchanged unless the header has the zone.
         """
         begin = unix_start(trace)
         if begin is None:
             return cls(words="counted from the log's second 0, because it does not say when that was")
-        if trace.format == "sacct":
-            return cls(begin, words="the cluster's own clock")
         name = trace.header.get("TimeZoneString", "").strip()
+        if trace.format == "sacct" and not name:
+            return cls(begin, words="the cluster's own clock")
         if _is_zone(name):
             return cls(begin, name, words=name)
         offset = re.fullmatch(r"\s*([+-]?\d{1,5})\s*", trace.header.get("TimeZone", ""), re.ASCII)

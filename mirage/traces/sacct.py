@@ -18,7 +18,7 @@ _TEXT = ("User", "UID", "Group", "GID", "Partition", "QOS")
 _USED = (
     *_TEXT, "JobID", "JobIDRaw", "End", "Elapsed", "ElapsedRaw", "Suspended", "State", "Timelimit", "TimelimitRaw",
     "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes", "ReqMem", "SubmitLine",
-    "Eligible", "Cluster",
+    "Eligible", "Cluster", "Account", "ArrayLimit",
 )  # fmt: skip
 # Source columns of the frame's additional columns.
 _ADDED = {
@@ -73,11 +73,15 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
     return parse_sacct(log_text.load(path).data, str(path))
 
 
-def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
-    """Parses the content of a file as `read_sacct` does; error messages call the file `name`."""
+def parse_sacct(data: bytes, name: str, has_owners: bool = False) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
+    """Parses the content of a file as `read_sacct` does; error messages call the file `name`.
+
+    has_owners: whether the frame has the names of users and accounts, in `user_name` and `account`, as far as they are known
+    """
     table = sacct_json.read_json(data, name) if data.lstrip().startswith(b"{") else read_table(data, name)
     facts = _facts(table.jobs)
     jobs, lines = sacct_executions.joined(facts.filter(pl.col("submit").is_not_null()))
+    jobs = _with_tasks_in_order(jobs)
     frame = _as_swf(jobs)
     present = set(table.jobs.columns)
     notes = {
@@ -96,11 +100,25 @@ def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], d
     absent = [name for name, sources in _ADDED.items() if not set(sources) & present]
     absent += ["suspended"] if "Suspended" not in present and not (frame["suspended"] > 0).any() else []
     absent += [] if notes["nodes_only"] else ["asked_nodes"]
+    absent += [name for name in ("user_name", "account") if not has_owners or frame[name].null_count() == frame.height]
     absent += [name for name in ("earlier", "resized", "not_played") if frame[name].list.len().sum() == 0]
     absent += [] if (frame["request"] != "").any() else ["request"]
     for columns in (_ARRAYS, ("dependency",), ("begin",), ("hold",)):
         absent += columns if frame[columns[0]].null_count() == frame.height else ()
     return frame.drop(absent), _header(jobs), {reason: count for reason, count in notes.items() if count}, table.unread
+
+
+def _with_tasks_in_order(jobs: pl.DataFrame) -> pl.DataFrame:
+    """The jobs; the tasks of an array share its numbers in the order of the tasks.
+
+    Slurm splits a task from its array when it starts, with a new number; the last one keeps the array's own, which is the lowest.
+    """
+    place = pl.col("array_task").rank("ordinal").cast(pl.Int64) - 1
+    in_order = pl.col("number").sort().gather(place).over("array_job", "submit")
+    tasks = jobs.filter(pl.col("array_job").is_not_null() & pl.col("array_task").is_not_null()).with_columns(number=in_order)
+    if tasks.is_empty():
+        return jobs
+    return jobs.update(tasks.select("line", "number"), on="line")
 
 
 def _duration(column: str) -> pl.Expr:
@@ -227,17 +245,18 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     allocated = _first_above_0(*given)
     asked = _first_above_0(_number("ReqCPUS"), _resource("ReqTRES", "cpu"), allocated)
     asked_nodes = _first_above_0(_nodes("ReqNodes"), _resource("ReqTRES", "node"), _nodes("NNodes"))
-    array_limit = pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$"))
+    written = pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$"))
+    array_limit = pl.coalesce(written, _first_above_0(_number("ArrayLimit")).cast(pl.Int64))
     dependency = pl.coalesce(col("SubmitLine").str.extract(_DEPENDENCY, group) for group in (1, 2))
-    # sacct prints whole seconds. A job with a dependency becomes eligible later as well.
-    waits = (date("Eligible") > date("Submit") + 1) & dependency.is_null()
+    # sacct prints whole seconds. A job with a dependency, or with a limit of tasks, becomes eligible later as well.
+    waits = (date("Eligible") > date("Submit") + 1) & dependency.is_null() & (array_limit.fill_null(0) == 0)
     limit = pl.coalesce(_duration("Timelimit"), _number("Timelimit") * 60)
     memory = _memory(asked_nodes, asked)
     marks = [col(c).cast(pl.Float64, strict=False) >= _UNKNOWN_COUNT for c in _COUNTS]
     marks += [(col(c) != "") & _nodes(c).is_null() for c in _NODES]
     facts = rows.lazy().select(
         "line",
-        *(when(col(c) != "").then(col(c)).alias(c) for c in _TEXT),
+        *(when(col(c) != "").then(col(c)).alias(c) for c in (*_TEXT, "Account")),
         state=state,
         key=pl.concat_str("Cluster", pl.lit("\1"), "JobID" if "JobID" in columns else "JobIDRaw"),
         number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^([0-9]+)").cast(pl.Float64)),
@@ -337,9 +356,12 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
     waits = (col("eligible") > col("submit") + 1) & ~never & col("dependency").is_null() & (col("array_limit").fill_null(0) == 0)
     later = when(waits.fill_null(False)).then(col("eligible") - col("submit"))
     held = col("is_held") & ~col("has_begin")
+    # A job that is requeued becomes eligible two minutes after the instant at which it was submitted again.
+    of_requeue = (col("earlier").list.len() > 0).fill_null(False) & later.is_null() & ~col("has_begin").fill_null(False)
+    kinds = when(of_requeue).then(col("not_played").list.set_difference(["begin"])).otherwise("not_played")
     return facts.select(
-        *values, "state", "suspended", *_ARRAYS, "dependency", "held", "not_played", "request", nodes=nodes,
-        begin=when(~held).then(later), hold=when(held).then(later),
+        *values, "state", "suspended", *_ARRAYS, "dependency", "held", "request", nodes=nodes, not_played=kinds,
+        begin=when(~held).then(later), hold=when(held).then(later), user_name="User", account="Account",
         asked_nodes=col("asked_nodes").fill_null(-1).cast(pl.Int64), eligible=when(~never).then(col("eligible") - first), **moved,
     )  # fmt: skip
 

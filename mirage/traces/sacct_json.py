@@ -19,7 +19,7 @@ from slurm_mirage.base.errors import WrongUse
 COLUMNS = (
     "JobID", "JobIDRaw", "Cluster", "User", "Group", "Partition", "QOS", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
     "Suspended", "State", "TimelimitRaw", "ReqCPUS", "AllocNodes", "ReqMem", "ReqTRES", "AllocTRES", "Reason", "Constraints",
-    "Reservation", "Licenses", "SubmitLine",
+    "Reservation", "Licenses", "SubmitLine", "ArrayLimit",
 )  # fmt: skip
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _DECODE = json.JSONDecoder().raw_decode
@@ -34,6 +34,14 @@ def read_json(data: bytes, name: str) -> SacctTable:
 
     Raises WrongUse for text that is not JSON, or has no list `jobs` of objects with the members of sacct.
     """
+    rows = table(data, name)
+    if rows.is_empty():
+        raise WrongUse(f"{name}: has no jobs", parameter="trace")
+    return checked(rows.with_row_index("line", 1), name, {}, {})
+
+
+def table(data: bytes, name: str) -> pl.DataFrame:
+    """The fields of the jobs as text. Raises WrongUse as `read_json` does, but for text without jobs."""
     text = data.decode("utf-8", "replace")
     columns: list[list[str]] = [[] for _ in COLUMNS]
     try:
@@ -44,11 +52,7 @@ def read_json(data: bytes, name: str) -> SacctTable:
         what, place = fault.args
         line = text.count("\n", 0, place) + 1
         raise WrongUse(f"{name} line {line}: is not output of sacct --json, {what}", parameter="trace") from None
-    if not columns[0]:
-        raise WrongUse(f"{name}: has no jobs", parameter="trace")
-    del text
-    rows = pl.DataFrame(dict(zip(COLUMNS, columns, strict=True)), schema=dict.fromkeys(COLUMNS, pl.String))
-    return checked(rows.with_row_index("line", 1), name, {}, {})
+    return pl.DataFrame(dict(zip(COLUMNS, columns, strict=True)), schema=dict.fromkeys(COLUMNS, pl.String))
 
 
 def _jobs(text: str) -> Iterator[Mapping[str, Any]]:
@@ -185,4 +189,5 @@ def _row(job: Mapping[str, Any]) -> tuple[str, ...]:
         _text(_of(job, "reservation", "name")),
         _text(job.get("licenses")),
         _text(job.get("submit_line")),
+        _number(_of(job, "array", "limits", "max", "running", "tasks")),
     )

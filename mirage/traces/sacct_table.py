@@ -75,7 +75,7 @@ _USED = (
 # These are read as well, but two ways to repair a line may differ in them.
 _TAKEN = (
     *_USED, "SubmitLine", "Eligible", "Reason", "Constraints", "Licenses", "Reservation", "ReqReservation", "ReqGRES", "AllocGRES",
-    "Exclusive", "Cluster",
+    "Exclusive", "Cluster", "Account", "ArrayLimit",
 )  # fmt: skip
 _NAMES = (*_TAKEN, *_FORMS, *_FREE, *_LISTS)
 _REQUIRED = (

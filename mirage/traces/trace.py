@@ -8,7 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
-from mirage.traces import batsim_csv, log_text, sacct, sacct_table, swf
+from mirage.site.archive import is_archive, opened
+from mirage.traces import batsim_csv, captured, log_text, sacct, sacct_table, swf
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
 
@@ -28,7 +29,7 @@ class Trace:
     header: SWF header, label to value
     notes: number of jobs by oddity of the log
     format: "swf", "sacct" or "batsim"
-    sha256: checksum of the file itself, packed or not
+    sha256: checksum of the file itself, packed or not; of an archive of mirage-capture that of its manifest
     unread: lines that could not be read and are left out
     """
 
@@ -71,7 +72,12 @@ class Trace:
 
 
 def read_trace(path: Path | str) -> Trace:
-    """Reads an SWF log, output of sacct or Batsim's jobs.csv, plain or gzip. Raises WrongUse for any other content."""
+    """Reads an SWF log, output of sacct or Batsim's jobs.csv, plain or gzip, or the log in an archive of mirage-capture, which has
+    sacct's format. Raises WrongUse for any other content."""
+    if is_archive(path):
+        taken = opened(path)
+        frame, header, notes, unread = captured.read(taken)
+        return Trace(frame, header, notes, "sacct", taken.sha256, unread)
     text, name = log_text.load(path), str(path)
     kind = _kind(text.data, name)
     parse = {"swf": swf.parse_swf, "sacct": sacct.parse_sacct, "batsim": batsim_csv.parse_batsim}[kind]

@@ -15,9 +15,10 @@ import polars as pl
 from mirage.kinds.filler import verdict as filler
 from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
+from mirage.metrics.gpu_use import gpu_use
 from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
-from mirage.records import run_files, wait_causes
+from mirage.records import agreement, run_files, wait_causes
 from mirage.records.allocations import read_allocations
 from mirage.records.collect import Collected, collect
 from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE, REASONS_FILE, WAITS_FILE
@@ -26,6 +27,7 @@ from mirage.verdict import dispatch_gaps, events, metric_errors, validity
 from mirage.verdict.thresholds import Thresholds
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.jobs.request import Request
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,15 @@ def results(
     population = Population.of(jobs, processors, nodes, *cuts, **changes)
     if collected.fillers is not None:
         member["fillers"] = filler.summary(collected.fillers, member, population, changes["suspensions"], collected.time)
+    if layout.gpus:
+        asked = {row.id: Request.parse(row.request) for row in run.read_plan()}
+        member["gpus"] = gpu_use(population, asked, layout.gpus)
     if collected.events:
         member["events"] = events.summary(collected, judged["messages"])
     member |= metric_errors.errors(collected, jobs, population, member, gaps, run.scheduling, backfill_interval=interval)
     validity.judge_errors(member, bounds, collected)
+    if run.recorded is not None:
+        member["nearness"] = agreement.nearness_of(jobs, run.recorded, workload, member)
     files = {**run_files.render(collected, processors, nodes), WAITS_FILE: run_files.csv_of(spans)}
     files[METRICS_FILE] = (json.dumps(member, indent=1, allow_nan=False) + "\n").encode()
     kinds = collected.disagreements["kind"].value_counts(sort=True, name="count").rows()

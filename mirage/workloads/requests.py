@@ -24,7 +24,7 @@ from slurm_mirage.jobs.request import NO_REQUEST, Request, counts_of, gpus_of
 from slurm_mirage.rm.openpbs import queues
 from slurm_mirage.rm.slurm.conf import value_of
 from slurm_mirage.rm.slurm.node_classes import NodeClass
-from slurm_mirage.rm.slurm.node_options import Words, gres_of, word
+from slurm_mirage.rm.slurm.node_options import Words, arrangement, gres_of, word
 
 KIB_OF_MIB = 1024
 GPU = "gpu"
@@ -238,7 +238,10 @@ def _nodes(count: int, cpus: int, words: Words) -> Nodes:
         (f"{one.name}:{one.type}".rstrip(":"), int(one.count.rstrip("KMGTP")) * units.get(one.count[-1], 1))
         for one in gres_of(words)
     )
-    return Nodes(count, cpus, int(word(words, "RealMemory", "1")), features, gres)
+    sockets, cores, threads = arrangement(cpus, words)
+    reserved = int(word(words, "CoreSpecCount", "0")) * (threads if sockets * cores < cpus else 1)
+    memory = int(word(words, "RealMemory", "1")) - int(word(words, "MemSpecLimit", "0"))
+    return Nodes(count, cpus - reserved, memory, features, gres)
 
 
 # ---- requests of the submitted jobs ----

@@ -50,6 +50,7 @@ class Workload:
         request                   what a job of sacct asks for here (the words of `jobs.request.Request`)
         played                    kinds of requests in it, separated by blanks
         begin_virtual, hold_virtual: virtual seconds from submission to when it may start, or is released; null: at once
+        account                   name of the account, of a log in an archive of mirage-capture; null: unknown
         not_played                kinds of requests that no configuration plays (not_played.WORDS), separated by blanks; "": none
     excluded: number of jobs left out before the last selected one, by reason
     notes: number of jobs by kind of change
@@ -160,7 +161,7 @@ def prepare(
         "id", "submit", "processors", nodes.alias("nodes_wanted"), "runtime", "requested", "submit_virtual",
         "runtime_virtual", "limit_minutes", "limit_extended", "cancel_after_virtual", "ran", "preset", "status", "user",
         "group", "executable", "queue", "partition", "dependency", "follows", "think_virtual", "memory", "partition_name",
-        "qos_name", "not_played", *(name for name in ("array_job", "array_limit") if name in limited.columns),
+        "qos_name", "not_played", *(name for name in ("array_job", "array_limit", "account") if name in limited.columns),
         *_asked(limited, shrink_percent / 100),
     )  # fmt: skip
     notes = {

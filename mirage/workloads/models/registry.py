@@ -39,15 +39,13 @@ class Entry:
         return model
 
 
-_LUBLIN = (
-    'Lublin, Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs", JPDC 63(11), 2003'
-)
+_LUBLIN = "Lublin and Feitelson 2003"
 
 _ALL = (
     Entry(
         "raijin",
         "NCI Raijin, 2016",
-        "section 4.1 of the thesis this project comes from",
+        "section 4.1 of the thesis",
         "uniform",
         "round values (assumption)",
         ("raijin", "MODEL"),
@@ -58,7 +56,7 @@ _ALL = (
     Entry(
         "feitelson96",
         "a supercomputer, with repeated jobs",
-        'in the style of Feitelson, "Packing schemes for gang scheduling", JSSPP 1996',
+        "in the style of Feitelson 1996",
         "Poisson, 10 s",
         "none",
         ("feitelson96", "MODEL"),
@@ -66,8 +64,7 @@ _ALL = (
     Entry(
         "lomonosov",
         "Lomonosov-1, 2017",
-        'Polyakov, Dubenskaya, "Improving the load of supercomputers based on job migration using container virtualization", '
-        "GRID 2018",
+        "Polyakov and Dubenskaya 2018",
         "uniform",
         "exact",
         ("lomonosov", "MODEL"),
@@ -75,7 +72,7 @@ _ALL = (
     Entry(
         "susu",
         "ten months at South Ural State University, about 2011",
-        'Golovinsky, Moskovsky, Malenko, "Analysis of the efficiency of job distribution on a supercomputer" (in Russian), 2011',
+        "Golovinsky et al. 2011",
         "uniform",
         "round values (assumption)",
         ("susu", "MODEL"),
@@ -83,7 +80,7 @@ _ALL = (
     Entry(
         "dmr",
         "three malleable applications on 64 nodes, 2017",
-        '"DMR API: Improving the cluster productivity by turning applications into malleable"',
+        "DMR API",
         "Poisson, 10 s",
         "none",
         ("dmr", "MODEL"),

@@ -19,7 +19,7 @@ LINE, LINE_MERGED = 1.45 / 1024, 0.04 / 1024
 JOB, JOB_MERGED = 1.4, 0.55
 # Memory of the farm, munged and slurmctld; memory of munged and slurmctld for each node.
 BASE, BASE_NODE = 60.0, 0.03
-# Memory of mariadbd and slurmdbd, and of slurmctld for accounting (docs/accounting.md has the measurements); disk space of a new
+# Memory of mariadbd and slurmdbd, and of slurmctld for accounting (docs/accuracy.md); disk space of a new
 # database and of some thousand jobs.
 DATABASE, DATABASE_DISK = 130.0, 250.0
 DATABASE_TASKS, DATABASE_FILES, DATABASE_INODES = 60, 500, 500

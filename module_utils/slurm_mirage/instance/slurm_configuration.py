@@ -13,7 +13,18 @@ from ..base import user_folders
 from ..base.files import differs, write_atomically
 from ..rm.slurm import front_end, other_configurations, release_change, second_controller
 from ..rm.slurm.clock_settings import follow, on_event_clock
-from ..rm.slurm.conf import HEADER, Nodes, merge, read_by_nodes, render, render_settings, slim_files, value_of
+from ..rm.slurm.conf import (
+    CONTROLLER_FILE_ONLY,
+    HEADER,
+    Nodes,
+    for_nodes,
+    merge,
+    read_by_nodes,
+    render,
+    render_settings,
+    slim_files,
+    value_of,
+)
 from ..rm.slurm.filler_settings import with_fillers
 from ..rm.slurm.node_classes import NodeClass, check_partitions, node_classes
 from ..rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
@@ -23,6 +34,9 @@ from ..rm.slurm.second_controller import with_second
 from ..rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, files_beside, known, translated
 from .instance import refuse_during_run
 from .placement import Block, place, place_on_hosts, placed_in
+
+TOPOLOGY = "etc/topology.conf"
+"""slurmctld's topology.conf, in the instance's directory."""
 
 
 def configure(options: Mapping[str, Any], write: bool) -> dict[str, Any]:
@@ -52,7 +66,9 @@ def configure(options: Mapping[str, Any], write: bool) -> dict[str, Any]:
         "changed": bool(touched),
         "files": [str(path) for path in touched[:10]],
         "diff": {"before": before, "after": wanted[slurm_conf], "before_header": "slurm.conf", "after_header": "slurm.conf"},
-        "slurmctld_digest": digest(*(wanted[path] for path in (slurm_conf, directory / second_controller.CONF) if path in wanted)),
+        "slurmctld_digest": digest(
+            *(wanted[path] for path in (slurm_conf, directory / second_controller.CONF, directory / TOPOLOGY) if path in wanted)
+        ),
         "second_hostname": second,
         "nodes": [farm_entry(directory, parameters, wanted, item) for item in own_nodes],
     }
@@ -79,6 +95,8 @@ def wanted_files(
         settings = on_event_clock(settings, parameters["silent_nodes"])
     settings = translated(settings, parameters["version"])
     common = directory / "etc/common.conf"
+    if parameters["wide_steps"]:  # slurmd reads the same file
+        nodes = for_nodes(nodes)
     lines = front_end.lines(nodes, classes) if parameters["front_ends"] else nodes
     built_for = release_change.line(parameters["version"])
     partitions = [known(partition, PARTITION_WORDS_SINCE, parameters["version"]) for partition in parameters["partitions"]]
@@ -90,13 +108,17 @@ def wanted_files(
     folder = directory / ("etc" if parameters["wide_steps"] else "etc/nodes")
     for name, text in files_beside(parameters["version"]).items():
         files |= dict.fromkeys((directory / "etc" / name, folder / name), HEADER + text)
+    if parameters["topology"]:
+        files[directory / TOPOLOGY] = HEADER + parameters["topology"]
     if types:
         gres = (gres_lines(node_class.names, node_class.extra, directory / "etc") for node_class in classes)
         files[folder / "gres.conf"] = HEADER + "".join(gres)
     if parameters["wide_steps"]:
         return files
-    files[common] = HEADER + render_settings(settings)
-    files |= {directory / "etc/nodes" / name: text for name, text in slim_files(here, str(common))}
+    files[common] = HEADER + render_settings(
+        {key: value for key, value in settings.items() if key.lower() not in CONTROLLER_FILE_ONLY}
+    )
+    files |= {directory / "etc/nodes" / name: text for name, text in slim_files(for_nodes(here), str(common))}
     return files
 
 
@@ -138,6 +160,7 @@ def update(directory: Path, wanted: dict[Path, str], links: Mapping[Path, str], 
         etc / "common.conf",
         etc / "gres.conf",
         etc / "cgroup.conf",
+        directory / TOPOLOGY,
         *(etc / "nodes").glob("*.conf"),
         *etc.glob(f"{GPU}[0-9]*"),
     ]
@@ -189,6 +212,7 @@ def node_digest(directory: Path, wanted: dict[Path, str], nodes: Nodes) -> str:
     common = wanted.get(directory / "etc/common.conf")
     if common is None:
         return digest(read_by_nodes(wanted[directory / "etc/slurm.conf"]))
+    [nodes] = for_nodes([nodes])
     return digest(read_by_nodes(common), replace(nodes, first=0, count=1, port=nodes.port - nodes.first).line())
 
 

@@ -213,6 +213,7 @@ class Monitor(threading.Thread):
         self._described_at = time.monotonic()
         self._releases: Counter[int] = Counter()
         self._processor = ProcessorTime()
+        self._controller_memory = ControllerMemory(manager.records.names.controller)
         self._stall = StallDetector()
         self._next_sample = 0.0
         self.controller: Controller | None = None
@@ -389,7 +390,7 @@ class Monitor(threading.Thread):
         self._status.nodes_not_responding = nodes.not_responding
         self._status.nodes, self._status.processors = nodes.states, nodes.processors
         self._status.cpu_busy = round(self._processor.busy(), 3)
-        memory = _memory_available()
+        memory = _kibibytes(Path("/proc/meminfo"), "MemAvailable")
         self._status.memory_available_bytes = 1024 * memory
         states = Counter(job.state for job in active)
         sample: dict[str, object] = {
@@ -405,6 +406,7 @@ class Monitor(threading.Thread):
             "memory_available_kb": memory,
             "processes": _own_processes(),
             "processors_busy": _busy_processors(active),
+            "controller_memory_kb": self._controller_memory.look() or "",
         }
         _append_row(self._folder / "samples.csv", sample)
         diagnostics = self._manager.diagnostics()
@@ -461,13 +463,37 @@ class ProcessorTime:
         return sum(ticks), ticks[3] + ticks[4]
 
 
+class ControllerMemory:
+    """The largest resident memory that the process `name` of this user has had, from /proc (VmHWM of proc(5))."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._pid = name, ""
+
+    def look(self) -> int:
+        """KiB; 0 where there is no such process."""
+        if not self._is(self._pid):
+            self._pid = next((entry.name for entry in os.scandir("/proc") if entry.name.isdigit() and self._is(entry.name)), "")
+        try:
+            return _kibibytes(Path("/proc", self._pid, "status"), "VmHWM") if self._pid else 0
+        except OSError:
+            return 0
+
+    def _is(self, pid: str) -> bool:
+        try:
+            path = Path("/proc", pid, "comm")
+            return path.stat().st_uid == os.getuid() and path.read_text().rstrip("\n") == self._name
+        except OSError:
+            return False
+
+
 def _busy_processors(active: Sequence[QueuedJob]) -> int:
     return sum(job.processors for job in active if job.state not in IDLE_STATES)
 
 
-def _memory_available() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
+def _kibibytes(path: Path, name: str) -> int:
+    """A number of a file of /proc, in a line such as `MemAvailable:  1024 kB`; 0 without it."""
+    for line in path.read_text().splitlines():
+        if line.startswith(f"{name}:"):
             return int(line.split()[1])
     return 0
 

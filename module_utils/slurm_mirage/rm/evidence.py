@@ -86,10 +86,11 @@ class Scheduling:
 
 @dataclass(frozen=True)
 class Node:
-    """A node: processors, and MiB of memory (None: memory is not managed)."""
+    """A node: processors, MiB of memory (None: memory is not managed), and types of GPUs with their numbers ("": no type)."""
 
     processors: int
     memory: int | None = None
+    gpus: tuple[tuple[str, int], ...] = ()
 
     def usable(self, memory: int) -> int:
         """Processors that jobs of `memory` MiB per processor can use while the node is idle."""
@@ -109,6 +110,15 @@ class Layout:
     """Partitions with a QOS or with a limit of processors, which hold for their jobs."""
     enforces_limits: bool = False
     """Whether limits of accounts and of QOS hold."""
+
+    @property
+    def gpus(self) -> dict[str, int]:
+        """GPUs of all nodes by type."""
+        found: dict[str, int] = {}
+        for node in self.nodes.values():
+            for kind, count in node.gpus:
+                found[kind] = found.get(kind, 0) + count
+        return found
 
     @classmethod
     def of_equal(cls, processors: int, nodes: int) -> Layout:

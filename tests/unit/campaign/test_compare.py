@@ -322,6 +322,7 @@ def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, v
         assert part.ending() is None
         (part.folder / "jobs.csv").write_text("id")
         (part.folder / "ansible.log").write_text("what was done")
+        (part.folder / "recorded.csv").write_text("id")
         write_json(part.folder / "metrics.json", {"validity": {**validity, "reasons": []}})
         Ending(OF_VERDICT[verdict_of(validity)], "done").store(part.folder)
         if not (anew and attempt < parts.ATTEMPTS):
@@ -329,7 +330,7 @@ def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, v
             break
         assert part.ending() is None and part.is_spoiled()
         part.begin_anew()
-        assert {path.name for path in part.folder.iterdir()} == {"experiment.json", "ansible.log"}
+        assert {path.name for path in part.folder.iterdir()} == {"experiment.json", "ansible.log", "recorded.csv"}
         experiment = {"run": f"r.fifo-1.{attempt + 1}", "attempt": attempt + 1, "inputs": {"SEED": "1"}}
         assert read_json(part.folder / "experiment.json") == experiment
         assert part.name() == f"r.fifo-1.{attempt + 1}"

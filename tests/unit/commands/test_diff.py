@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -62,8 +63,51 @@ def test_the_first_decision_that_differs(results: Path) -> None:
         "slurm version: 22.05.8, 25.11.0",
         "the first job that differs, at 101.500000: 3, 2 processors",
         "  a: starts at 101.500000, ends at 401.500000; 3 jobs waiting, 0 running, 16 of 16 processors free",
+        "    waiting: 2 (8 processors for 10 min), 3 (2 processors for 10 min), 4 (8 processors for 10 min)",
+        "    starts: 2, 3",
         "  b: starts at 201.500000, ends at 501.500000; 3 jobs waiting, 0 running, 16 of 16 processors free",
+        "    waiting: 2 (8 processors for 10 min), 3 (2 processors for 10 min), 4 (8 processors for 10 min)",
+        "    starts: 2",
+        "nearness: mean difference of waits -33.3333 s, rank correlation 0.5000, 66.7 % of the jobs within a minute",
     ]
+
+
+def test_a_small_difference_is_not_the_first_decision(results: Path) -> None:
+    """A start that is late by less than a minute may come from timers; the first one that is late by more is named too."""
+    write(results / "b", {1: 0.25, 3: 100.0})
+    ending, said = call("a b")
+    assert ending.message.startswith("2 of 4 jobs differ, 1 of them by more than a minute")
+    firsts = [line for line in said.splitlines() if line.startswith("the first")]
+    assert firsts == [
+        "the first job that differs, at 1.000000: 1, 4 processors",
+        "the first start that differs by more than a minute, at 101.500000: 3, 2 processors",
+    ]
+
+
+def test_a_job_that_one_run_never_starts_differs_by_more_than_a_minute(results: Path) -> None:
+    write(results / "b", last=4)
+    jobs = results / "b/jobs.csv"
+    jobs.write_text(jobs.read_text().replace("3,6.0,6.0,101.5,", "3,6.0,6.0,,"))
+    ending, said = call("a b")
+    assert ending.message.startswith("1 of 4 jobs differ, 1 of them by more than a minute")
+    assert "  b: never starts, ends at 401.500000" in said
+
+
+def test_the_nearness_of_a_rerun(results: Path) -> None:
+    """With enough jobs each figure has its error; jobs that never started are left out."""
+    for name, late in (("c", 0), ("d", 7)):
+        (results / name).mkdir()
+        starts = {n: 60 * n + n % 13 + late * (37 * n % 101 <= 50) for n in range(1, 101)}
+        rows = [f"{n},{60 * n},,{start},{60 * n + 90},0,1,1,,,,,COMPLETED,," for n, start in starts.items()]
+        (results / name / "jobs.csv").write_text("\n".join([HEADING, *rows, "101,9000,,,9060,0,1,1,,,,,CANCELLED,,"]) + "\n")
+        (results / name / "experiment.json").write_text(json.dumps({"inputs": {"NODES": "4", "CPUS": "4"}}))
+    _, said = call("d c")
+    line = said.splitlines()[-1]
+    assert re.fullmatch(
+        r"nearness: mean difference of waits 3.5 ± 0\.\d+ s, rank correlation 0\.\d{4} \(0\.\d{4} to 0\.\d{4}\), "
+        r"100\.0 % of the jobs within a minute",
+        line,
+    ), line
 
 
 def test_other_workloads(results: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from mirage import ROOT
-from mirage.commands.main import TARGETS, command
+from mirage.commands.main import TARGETS, Command, command, main
+from mirage.experiment.endings import Ending
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -41,3 +42,20 @@ def test_a_full_disk_is_named_in_one_line(tmp_path: Path) -> None:
     assert ended.stdout.splitlines()[-1] == (
         f"failed: no space left on {tmp_path} (0 MiB free): free some, then the same command goes on"
     )
+
+
+def ends_in(word: str) -> Command:
+    """A command that ends so."""
+    return lambda _knobs, _screen: Ending(word, "as asked")
+
+
+fails, undecided, stopped, passed = map(ends_in, ("failed", "gate: undecided", "gate: failed", "gate: passed"))
+
+
+@pytest.mark.parametrize(("name", "code"), [("fails", 2), ("undecided", 2), ("stopped", 1), ("passed", 0)])
+def test_code_1_of_a_gate_says_only_that_a_limit_is_exceeded(name: str, code: int) -> None:
+    assert main(["gate"], {"gate": (__name__, name)}) == code
+
+
+def test_a_failure_of_another_target_has_code_1() -> None:
+    assert main(["compare"], {"compare": (__name__, "fails")}) == 1

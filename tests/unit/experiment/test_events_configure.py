@@ -63,12 +63,19 @@ def test_qos_are_made_before_the_run_and_slurmd_keeps_its_settings(tmp_path: Pat
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     (tmp_path / "configs/levels.yml").write_text("qos: [{name: high, Priority: 10}]\n")
     (tmp_path / "configs/linear.yml").write_text("settings: {SelectType: select/linear}\n")
+    (tmp_path / "configs/charged.yml").write_text(
+        "settings: {AccountingStorageEnforce: limits, AccountingStorageTRES: [license/matlab]}\n"
+    )
     for module in (configuration, other_configurations):
         monkeypatch.setattr(module, "ROOT", tmp_path)
     with pytest.raises(WrongUse, match="its qos or shares are not those of backfill"):
         argument(tmp_path, "levels", CONFIG="backfill", ACCOUNTING="yes")
     with pytest.raises(WrongUse, match=r"change\.csv:1: configure linear: it changes SelectType"):
         argument(tmp_path, "linear", CONFIG="backfill")
+    with pytest.raises(WrongUse, match="it changes AccountingStorage"):
+        argument(tmp_path, "charged", CONFIG="backfill", ACCOUNTING="yes")
+    (tmp_path / "configs/plain.yml").write_text("settings: {}\n")
+    assert argument(tmp_path, "charged", CONFIG="plain") == "reconfigure"
 
 
 def test_the_cluster_gets_the_configurations_and_the_run_their_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,3 +37,13 @@ def test_fractions_are_uniform_and_differ_between_seeds_and_replicas(seed: int, 
     assert all(abs(np.corrcoef(drawn, other)[0, 1]) < 0.05 for other in others)
     later = np.array(fractions.submissions([2.0 * job for job in range(10_000)], 0, seed, replica)) % 2
     assert abs(np.corrcoef(drawn, later)[0, 1]) < 0.05
+
+
+def test_tasks_of_an_array_that_follow_each_other_keep_one_instant() -> None:
+    dues, arrays = [0.0, 7.0, 7.0, 7.0, 7.0, 7.0, 9.0], [None, 2, 2, 2, None, 6, 6]
+    for seed in range(20):
+        found = fractions.submissions(dues, 0, seed, 1, arrays)
+        assert found == sorted(found) and [int(due) for due in found] == [0, 7, 7, 7, 7, 7, 9]
+        assert len(set(found[1:4])) == 1 and len(set(found)) == 5
+    assert fractions.submissions(dues, 2, 1, 1, arrays)[:2] == [0.0, 7.0]
+    assert fractions.submissions(dues, 0, 1, 1, [None] * 7) == fractions.submissions(dues, 0, 1, 1)

@@ -19,6 +19,7 @@ from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of, source
 from mirage.experiment.remarks import never_started, remarks, shrink_in_words
 from mirage.knobs import resolve as knobs
+from mirage.records.run_folder import RunFolder
 from mirage.traces.swf import parse_swf
 from mirage.traces.trace import Trace
 from mirage.workloads.selection import Selection
@@ -204,6 +205,24 @@ def test_lines_of_the_log_that_cannot_be_read_are_told_and_left_out(tmp_path: Pa
     run.write(tmp_path / "run", {})
     written = json.loads((tmp_path / "run/experiment.json").read_text())
     assert written["workload"]["excluded"] == {"line of the log that cannot be read": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "wait", "waits"),
+    [({}, 7, [7.0, 7.0]), ({"SUBMISSION": "period=60"}, 7, None), ({}, -1, None), ({"TRACE": ""}, 7, None)],
+)
+def test_what_the_log_records_of_the_jobs(given: dict[str, str], wait: int, waits: list[float] | None, tmp_path: Path) -> None:
+    path, folder = tmp_path / "log.swf", tmp_path / "run"
+    path.write_text("".join(f"{n} {100 * n} {wait} 50 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1\n" for n in (1, 2)))
+    values = knobs.resolve({"NODES": "10", "CPUS": "1", "TRACE": str(path), **given})
+    made = Prepared.make(values, source(values.workload, values.nodes.machine).trace, values.jobs.shrinks[0])
+    made.write(folder, {})
+    recorded = RunFolder(folder).recorded
+    if waits is None:
+        assert recorded is None
+    else:
+        assert recorded is not None
+        assert (recorded["start"] - recorded["submit"]).to_list() == waits and recorded["selected"].all()
 
 
 def test_the_events_of_a_run(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which nodes leave, which jobs that would cost, and what slurmctld's answers say. The real thing: tests/infra/test_classes.py."""
+"""Which nodes leave, which jobs that would cost, and what slurmctld's answers say. On a cluster: molecule/local/side_effect.yml."""
 
 from __future__ import annotations
 

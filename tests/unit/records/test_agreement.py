@@ -1,62 +1,34 @@
-"""What a log says of a run's jobs, beside what happened to them in the run: worked by hand."""
+"""How near a run comes to what the log says of its jobs: worked by hand."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
+import schedules
 
 from mirage.records import agreement as module
-from mirage.traces import swf
-from mirage.traces.trace import Trace
+from mirage.records.recorded import RECORDED_SCHEMA, schedule_of
+from mirage.statistics.nearness import pairs_of
 from mirage.workloads.not_played import Count
-from slurm_mirage.base.errors import WrongUse
 
-# number, submit, wait, run time, processors; 1 ended before the others came, 5 began before, 6 came after all had ended.
-LOG = ((1, 0, 0, 10, 1), (5, 50, 10, 100, 4), (2, 100, 60, 100, 2), (3, 110, 0, 30, 2), (4, 120, 120, 10, 2), (6, 900, 0, 10, 1))
-
-
-def trace(rows: tuple[tuple[int, ...], ...]) -> Trace:
-    columns = ("job_number", "submit", "wait", "run_time", "allocated_processors")
-    known = pl.DataFrame([dict(zip(columns, row, strict=True)) | {"status": 1} for row in rows])
-    frame = known.select((pl.col(n) if n in known.columns else pl.lit(-1)).cast(kind).alias(n) for n, kind in swf.SCHEMA.items())
-    return Trace(frame, {}, {}, "swf", "")
+# id, submit, start, end, processors, selected: job 5 ran beside the others.
+ROWS = [(5, 50, 60, 160, 4, False), (2, 100, 160, 260, 2, True), (3, 110, 110, 140, 2, True), (4, 120, 240, 250, 2, True)]
+RECORDED = pl.DataFrame(ROWS, schema=RECORDED_SCHEMA, orient="row")
+JOBS = schedules.frame(
+    {"id": 4, "submit": 120.0, "start": 125.0, "end": 135.0, "processors": 2},
+    {"id": 3, "submit": 110.0, "start": 211.0, "end": 241.0, "processors": 2},
+    {"id": 2, "submit": 100.0, "start": 160.0, "end": 260.0, "processors": 2},
+)
 
 
-def workload(*ids: int, preset: int | None = None) -> pl.DataFrame:
-    return pl.DataFrame({"id": list(ids), "preset": ["running" if number == preset else "" for number in ids]})
+def measured(**more: Any) -> dict[str, Any]:
+    return {"settings": {"window": [100.0, 260.0], "processors": 8}, **more}
 
 
-def test_the_jobs_and_who_was_there_beside_them() -> None:
-    recorded = module.recorded_of(trace(LOG), workload(2, 3, 4))
-    assert recorded.rows() == [
-        (5, 50, 60, 160, 4, False),
-        (2, 100, 160, 260, 2, True),
-        (3, 110, 110, 140, 2, True),
-        (4, 120, 240, 250, 2, True),
-    ]
-
-
-def test_presets_are_not_compared() -> None:
-    recorded = module.recorded_of(trace(LOG), workload(5, 2, 3, preset=5))
-    assert dict(recorded.select("id", "selected").iter_rows()) == {5: False, 2: True, 3: True, 4: False}
-
-
-def test_a_log_without_waits_says_so() -> None:
-    with pytest.raises(WrongUse, match="does not record how long these jobs waited"):
-        module.recorded_of(trace(((1, 0, -1, 10, 1),)), workload(1))
-
-
-def test_agreement_by_hand() -> None:
-    recorded = module.recorded_of(trace(LOG), workload(2, 3, 4))
-    jobs = pl.DataFrame({"id": [4, 3, 2], "submit": [120.0, 110.0, 100.0], "start": [125.0, 211.0, 160.0]})
-    pairs = module.paired(jobs, recorded)
-    assert pairs.select("id", "log", "emulation", "difference").rows() == [(4, 120, 5, -115), (3, 0, 101, 101), (2, 60, 60, 0)]
-    told = module.agreement(pairs, recorded, {})
-    assert told["inconclusive"] == ""
-    assert told["jobs"] == 3
-    assert (told["log_mean"], told["emulation_mean"]) == (60, pytest.approx(166 / 3))
-    assert (told["within_minute"], told["shorter"], told["longer"]) == (pytest.approx(1 / 3),) * 3
-    assert told["rank_correlation"] == pytest.approx(-1)
+def test_waits_in_the_log_and_who_was_there_beside_the_jobs() -> None:
+    told = module.agreement(pairs_of(JOBS, schedule_of(RECORDED)), RECORDED)
     assert told["whole_minutes"] is True
     assert {name: count for name, count in told["classes"].items() if count} == {
         "1 to 10 min shorter": 1,
@@ -71,24 +43,83 @@ def test_agreement_by_hand() -> None:
 def test_classes_have_every_job_once() -> None:
     edges = [edge for edge in module.CLASSES.values() if edge is not None]
     differences = [value + step for value in edges for step in (-1.0, 0.0, 1.0)]
-    pairs = pl.DataFrame({"log": [0.0] * len(differences), "emulation": differences, "difference": differences})
-    recorded = module.recorded_of(trace(LOG), workload(2))
-    told = module.agreement(pairs, recorded, {})
+    pairs = pl.DataFrame({"record": [1.0] * len(differences), "difference": differences})
+    told = module.agreement(pairs, RECORDED)
     assert sum(told["classes"].values()) == len(differences)
+    assert told["whole_minutes"] is False
     # Of each edge the value itself is with its neighbour towards zero.
     assert told["classes"]["within 1 min"] == 4
     assert told["classes"]["over 6 h longer"] == told["classes"]["over 6 h shorter"] == 1
-    assert told["rank_correlation"] is None
+
+
+def test_nearness_to_the_log() -> None:
+    near = module.nearness_of(JOBS, RECORDED, None, measured())
+    assert near is not None
+    # Waits 60, 101 and 5 in the run, 60, 0 and 120 in the log.
+    assert near["waits"]["jobs"] == 3
+    assert near["waits"]["wait_mean"] == {
+        "run": pytest.approx(166 / 3),
+        "record": 60,
+        "difference": pytest.approx(-14 / 3),
+        "error": None,
+    }
+    shares = [near["differences"][name]["value"] for name in ("within_minute", "shorter", "longer")]
+    assert shares == pytest.approx([1 / 3] * 3)
+    assert near["rank_correlation"] == {"value": -1.0, "low": None, "high": None}
+    # From 100 to 120 no job ran here, and in the log job 3 for 10 s.
+    used = near["utilisation"]
+    assert used == {"run": 0, "record": pytest.approx(20 / 160), "difference": pytest.approx(-20 / 160), "error": None}
+    assert (near["inconclusive"], near["played_in_full"]) == ("", None)
+
+
+def test_jobs_outside_of_the_window_are_left_out() -> None:
+    cut = {"settings": {"window": [105.0, 260.0], "processors": 8}}
+    near = module.nearness_of(JOBS, RECORDED, None, cut)
+    assert near is not None and near["waits"]["jobs"] == 2
+    assert module.nearness_of(JOBS, RECORDED, None, {"settings": {"window": [0.0, 1.0], "processors": 8}}) is None
+
+
+def test_groups_by_what_the_workload_says() -> None:
+    workload = pl.DataFrame(
+        {
+            "id": [1, 2, 3, 4, 5, 6],
+            "user": [7, -1, 3, 7, 7, 7],
+            "partition": [-1, 2, 3, -1, 4, 4],
+            "partition_name": ["gpu", "", None, "", "", ""],
+            "request": [
+                "nodes=1 gres=nvme:1,gpu:a100:4",
+                "gpus=2",
+                None,
+                "gres=nvme:1",
+                "cpus_per_task=2 gpus_per_task=1",
+                "gres=gpu:1",
+            ],
+        }
+    )
+    assert module.traits_of(workload).rows() == [
+        (1, 7, "gpu", True),
+        (2, None, "2", True),
+        (3, 3, "3", False),
+        (4, 7, None, False),
+        (5, 7, "4", True),
+        (6, 7, "4", True),
+    ]
+    assert module.traits_of(workload.select("id")).rows() == [(number, None, None, False) for number in range(1, 7)]
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.05, False), (0.051, True)])
 def test_requests_that_are_not_played_make_it_inconclusive(share: float, verdict: bool) -> None:
-    recorded = module.recorded_of(trace(LOG), workload(2))
-    pairs = pl.DataFrame({"log": [0.0], "emulation": [1.0], "difference": [1.0]})
     asked = {"gres": Count(jobs=1, share=share), "any": Count(jobs=1, share=share)}
-    told = module.agreement(pairs, recorded, asked)["inconclusive"]
-    assert bool(told) is verdict
+    near = module.nearness_of(JOBS, RECORDED, None, measured(not_played=asked))
+    assert near is not None
+    assert near["played_in_full"] == pytest.approx(1 - share)
+    assert bool(near["inconclusive"]) is verdict
     if verdict:
-        assert told.startswith(
+        assert near["inconclusive"].startswith(
             "jobs with 5.1 % of the processor time have requests that are not emulated (GPUs or other GRES 5.1 %"
         )
+
+
+def test_all_requests_are_played() -> None:
+    near = module.nearness_of(JOBS, RECORDED, None, measured(not_played={}))
+    assert near is not None and near["played_in_full"] == 1

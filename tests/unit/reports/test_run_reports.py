@@ -24,6 +24,7 @@ from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
 from mirage.records.run_folder import RunFolder
+from mirage.records.shapes import METRICS_JSON
 from mirage.reports import node_picture, page, timeline
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Steps
@@ -32,6 +33,7 @@ from mirage.traces import log_text, swf
 from mirage.verdict.features import unused_rows
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.base.strict_json import Damaged
 
 EVIL = '<script>alert("1")</script> & <img src=x onerror=alert(2)>'
 SUSPENSIONS = pl.DataFrame({"job": [3, 3], "suspend": [1.0, 3.0], "resume": [2.0, 4.0]}, schema_overrides={"job": pl.Int64})
@@ -204,6 +206,49 @@ def test_the_log_is_needed_for_the_first_report_only(results: Path, tmp_path: Pa
     assert recorded.height == 60 and recorded.select((pl.col("start") - pl.col("submit")).unique()).to_series().to_list() == [600]
     (tmp_path / "log.swf.gz").unlink()
     assert make_report("r")[1] == text
+
+
+def test_how_near_a_run_comes_to_the_log(results: Path, tmp_path: Path) -> None:
+    jobs = simulated_runs.jobs_of(60, 16, 4)
+    metrics = a_run(results / "r", trace=a_log(tmp_path / "log.swf.gz", jobs, 600))
+    asked = {"gres": {"jobs": 1, "share": 0.01}, "any": {"jobs": 1, "share": 0.01}}
+    number = pl.col("id")
+    jobs.select(
+        "id",
+        "submit",
+        preset=pl.lit(""),
+        user=number % 3,
+        partition_name=pl.when(number < 30).then(pl.lit("short")).otherwise(pl.lit(EVIL)),
+        request=pl.when(number < 10).then(pl.lit("gpus=1")),
+    ).write_csv(results / "r/workload.csv")
+    (results / "r/metrics.json").write_text(json.dumps(metrics | {"not_played": asked}))
+    experiment = read_json(results / "r/experiment.json")
+    site = {"taken": {"accounts": 12}, "approximated": {EVIL: 1}, "absent": {"AllowGroups": 3}}
+    (results / "r/experiment.json").write_text(json.dumps(experiment | {"site": site}))
+    _, text = make_report("r")
+    check_self_contained(text)
+    assert "<img src=x" not in text and 'id="waits-over-time-title"' in text
+    texts = " ".join(" ".join(Outline.of(text).texts).replace("\u00a0", " ").split())
+    for words in (
+        "60 jobs, emulation beside log",
+        "mean wait by processor time, 3 users",
+        "partition short 29",
+        "with GPUs 9",
+        "processor time of jobs whose requests are all emulated 99.0 %",
+        "rank correlation of the waits -",
+        "as at the site accounts 12",
+        "not emulated AllowGroups 3",
+    ):
+        assert words in texts, words
+    # metrics.json of this release has the figures.
+    near = Run.of(RunFolder(results / "r")).nearness
+    assert near is not None and near["waits"]["wait_mean"]["record"] == 600
+    (results / "r/metrics.json").write_text(json.dumps(metrics | {"not_played": asked, "nearness": near}))
+    assert METRICS_JSON.fault(read_json(results / "r/metrics.json"), "") == ""
+    assert make_report("r")[1] == text
+    (results / "r/metrics.json").write_text(json.dumps(metrics | {"nearness": {**near, "waits": {}}}))
+    with pytest.raises(Damaged, match=r"nearness\.waits\.jobs is missing"):
+        make_report("r")
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,15 @@ def test_whom_a_plan_asks_for(tmp_path: Path) -> None:
     row = PlanRow(0, 7, 0.0, 1, None, 1.0, 1, None, "", "r.7", account="u12", owner="u12")
     other = replace(row, index=1, id=8, name="r.8", account="u9", owner="")
     write_plan(tmp_path / "plan.csv", [row, other])
-    given = {"plan": str(tmp_path / "plan.csv"), "users": [5], "shares": {}, "qos": [], "cluster": "a", "user": "slurm-a"}
+    given = {
+        "plan": str(tmp_path / "plan.csv"),
+        "users": [5],
+        "shares": {},
+        "qos": [],
+        "site": {},
+        "cluster": "a",
+        "user": "slurm-a",
+    }
     wanted = accounting.wanted_of(given)
     assert (list(wanted.accounts), list(wanted.users)) == (["u9"], [("u12", "u12"), ("u5", "u5")])
     own = {("slurm-a", "default"), ("slurm-a", "u9")}
@@ -284,3 +292,31 @@ def test_the_record_of_a_run() -> None:
 def test_a_run_that_has_not_begun_has_no_record(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=f"run=kth: it has not begun in {tmp_path}"):
         of_manager(tmp_path, "kth", None, has_accounting=True)
+
+
+SHOWN = """#!/bin/sh
+echo 'ClusterName=a Account=default UserName=slurm-a(998) Partition= ID=3'
+echo 'ClusterName=a Account=a_1 UserName=u5(1900000005) Partition= ID=4'
+"""
+
+
+def test_the_accounts_of_a_site_are_loaded_once(call: Caller, tmp_path: Path) -> None:
+    tree = 'echo "root||1|normal\ndefault||1|normal\ndefault|slurm-a|1|normal"; cat "${0%/*}/rows" 2>/dev/null; exit 0'
+    loads = ANSWERS.replace('cp "$file" "${0%/*}/loaded"', 'cp "$file" "${0%/*}/loaded"; echo "a_1|u5|1|normal" > "${0%/*}/rows"')
+    shown = "printf 'root||1|normal\\ndefault||1|normal\\ndefault|slurm-a|1|normal\\nu5||1|normal\\n'"
+    assert shown in loads
+    for name, script in (("sacctmgr", loads.replace(shown, tree)), ("scontrol", SHOWN)):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "etc").mkdir()
+    account = {"account": "a_1", "parent": "root", "user": "", "partition": "", "words": {"Fairshare": "3"}}
+    site = [account, {**account, "user": "u5", "words": {"MaxJobs": "2"}}]
+    params = {"directory": str(tmp_path), "bin": str(tmp_path), "cluster": "a", "user": "slurm-a", "site": site, "wait": 0}
+    assert call("slurm_accounts", **params)["changed"] is True
+    assert (tmp_path / "loaded").read_text().splitlines() == [
+        "Cluster - 'a'", "Parent - 'root'", "Account - 'a_1':Fairshare='3'",
+        "Parent - 'a_1'", "User - 'u5':DefaultAccount='a_1':MaxJobs='2'",
+    ]  # fmt: skip
+    assert call("slurm_accounts", **params)["changed"] is False
+    site[1]["words"] = {"MaxJobs": "3"}
+    assert call("slurm_accounts", **params)["changed"] is True

@@ -71,8 +71,8 @@ def test_the_parts_of_an_archive(tmp_path: Path) -> None:
     first, second = taken.pieces("sacct")
     assert taken.data(first) == SACCT and taken.parts[first].rows == 2
     assert list(taken.rows(first)) == [
-        {"JobID": "3_1", "User": "u_0123456789", "JobIDRaw": "7"},
-        {"JobID": "8", "User": "u_9876543210", "JobIDRaw": "8"},
+        {"jobid": "3_1", "user": "u_0123456789", "jobidraw": "7"},
+        {"jobid": "8", "user": "u_9876543210", "jobidraw": "8"},
     ]
     with pytest.raises(WrongUse, match=r"20261102T000000Z\.txt:2: has 2 fields, the heading has 3"):
         list(taken.rows(second))

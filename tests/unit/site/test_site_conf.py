@@ -354,7 +354,7 @@ NodeName=a[1-4] CPUs=8 CoreSpecCount=1 State=FUTURE
 NodeName=b1 CoreSpecCount=2 State=UNKNOWN NodeAddr=x
 DownNodes=a[1-2] State=DOWN
 PartitionName=p Nodes=ALL AllowGroups=x QOS=long State=DOWN
-PartitionName=q Nodes=a1 AllowGroups=y State=UP AllowQos=ALL Default=YES
+PartitionName=q Nodes=a1,b1 AllowGroups=y State=UP AllowQos=ALL Default=YES
 """
 
 
@@ -365,8 +365,7 @@ def test_what_is_left_out_is_told_in_groups(tmp_path: Path) -> None:
         "decides about scheduling: AllowGroups of 2 partitions: users and accounts are those of the log",
         "decides about scheduling: QOS of partition p: the site's QOS",
         "decides about scheduling: State=DOWN of partition p: all partitions are up",
-        "changes resources: CoreSpecCount of 5 nodes: nothing is set aside",
-        "changes resources: State=FUTURE of 4 nodes: all nodes are there",
+        "changes resources: State=FUTURE of 4 nodes: nodes that are not there yet are left out",
         "changes resources: DownNodes=a[1-2] State=DOWN: all nodes are there",
         "has no part in scheduling here: 4 more",
     ]

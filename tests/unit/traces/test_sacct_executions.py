@@ -9,6 +9,7 @@ import pytest
 
 from mirage.metrics import metrics
 from mirage.records.schedule import Schedule, read_schedule
+from mirage.traces import sacct
 from mirage.traces.trace import read_trace
 
 HEADING = "JobID|Submit|Start|End|State|NCPUS"
@@ -155,3 +156,31 @@ def test_41_lines_of_40_jobs(tmp_path: Path) -> None:
     again = [jobs[0].replace("COMPLETED", "PREEMPTED"), line(1, "09:00:10", "09:01:00", "09:30:00", "COMPLETED")]
     read = schedule(tmp_path, *again, *jobs[1:])
     assert (len(again) + len(jobs[1:]), read.jobs.height) == (41, 40)
+
+
+def _log(*rows: tuple[str, int, int, int, int, int, str], line: str = "sbatch --ntasks=1 script") -> bytes:
+    heading = "JobID|JobIDRaw|Submit|Eligible|Start|End|State|AllocCPUS|SubmitLine"
+    lines = ["|".join(map(str, (row[0], row[1], *(10**9 + instant for instant in row[2:6]), row[6], 1, line))) for row in rows]
+    return "\n".join([heading, *lines, ""]).encode()
+
+
+def test_tasks_have_the_numbers_of_their_array_in_order() -> None:
+    # Slurm gives the array's own number to the last task that starts.
+    rows = [("49_0", 50, 101), ("49_1", 51, 101), ("49_3", 49, 300), ("49_2", 60, 160)]
+    log = _log(
+        *((name, raw, 100, start, start, start + 50, "COMPLETED") for name, raw, start in rows),
+        ("61", 61, 100, 100, 100, 150, "COMPLETED"),
+        line="sbatch --array=0-3%2 script",
+    )
+    frame = sacct.parse_sacct(log, "log")[0].sort("job_number")
+    assert frame.select("job_number", "array_task").rows() == [(49, 0), (50, 1), (51, 2), (60, 3), (61, None)]
+    # They wait for each other, and not for an instant.
+    assert "begin" not in frame.columns and frame["not_played"].to_list() == [["array_limit"]] * 5
+
+
+def test_a_requeued_job_has_no_begin_time() -> None:
+    rows = [("7", 7, 100, 100, 100, 200, "NODE_FAIL"), ("7", 7, 200, 321, 330, 400, "COMPLETED")]
+    frame = sacct.parse_sacct(_log(*rows), "log")[0]
+    assert frame["job_number"].to_list() == [7] and "not_played" not in frame.columns and "begin" not in frame.columns
+    later = [("7", 7, 100, 900, 900, 950, "COMPLETED")]
+    assert sacct.parse_sacct(_log(*later), "log")[0]["not_played"].to_list() == [["begin"]]

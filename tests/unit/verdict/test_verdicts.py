@@ -437,6 +437,8 @@ def test_the_machine_of_a_slurm_conf() -> None:
     assert found.nodes == {"n1": Node(4, 8000), "n2": Node(4, 8000), "fat1": Node(8, 64000)}
     assert found.partitions["batch"] == {"n1", "n2"} and found.partitions["all"] == {"n1", "n2", "fat1"}
     assert found.limited == {"part"} and found.enforces_limits
+    with_gpus = parse_layout("NodeName=g[1-2] CPUs=4 Gres=gpu:a100:4,nvme:1\nNodeName=v1 CPUs=4 Gres=gpu:v100:2\n")
+    assert with_gpus is not None and with_gpus.gpus == {"a100": 8, "v100": 2} and found.gpus == {}
     assert parse_layout("NodeName=n[1-") is None and parse_layout("NodeName=n1") is None
 
 

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ...base import processes
@@ -26,6 +27,8 @@ class AccountCommands:
         self._directory, self._programs, self._patience = directory, programs, patience
         self._memo = directory / "etc/qos.json"
         """The words that each QOS was given: sacctmgr shows them in another form."""
+        self._loaded = directory / "etc/site_associations"
+        """Digest of the associations of a site that were made, likewise."""
         self._environment = {
             **os.environ,
             "SLURM_CONF": f"{directory}/etc/slurm.conf",
@@ -44,6 +47,8 @@ class AccountCommands:
         if commands:
             self._change(commands)
             write_json(self._memo, {**(read_json(self._memo) or {}), **{name: dict(words) for name, words in wanted.qos.items()}})
+            if wanted.site:
+                write_atomically(self._loaded, wanted.digest)
             self._wait_for_slurmctld(wanted)
         return commands
 
@@ -65,7 +70,8 @@ class AccountCommands:
         if code != 0 or not lines:
             return errors.strip().rpartition("\n")[2] or f"cluster {wanted.cluster} is not registered yet"
         known = read_json(self._memo) or {}
-        return parse_associations(lines, {name: known.get(name, {}) for name in names.split()})
+        loaded = self._loaded.read_text() if self._loaded.exists() else ""
+        return replace(parse_associations(lines, {name: known.get(name, {}) for name in names.split()}), loaded=loaded)
 
     def _present(self, wanted: Wanted) -> Present:
         """What the database has, once slurmdbd answers and slurmctld has registered the cluster there."""

@@ -6,6 +6,7 @@ instance's user has associations with the default account, and with the accounts
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,6 +74,8 @@ class Present:
     associated: frozenset[tuple[str, str]] = frozenset()
     allowed: frozenset[str] = frozenset()
     qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    loaded: str = ""
+    """Digest of the file by which the associations of a site were made."""
 
 
 ASSOCIATION_FORMAT = "account,user,share,qos"
@@ -97,7 +100,11 @@ def parse_associations(text: str, qos: Mapping[str, Mapping[str, str]]) -> Prese
 @dataclass(frozen=True)
 class Wanted:
     """What the database is to have for `cluster`: accounts that `user` may submit with, shares of accounts (1 by default), QOS, and
-    other users, each with the account that is its default one."""
+    other users, each with the account that is its default one.
+
+    site: associations of a site, which take the place of those in accounts of their own: mappings with account, parent, user,
+        partition (empty for none) and words, options of sacctmgr; accounts after their parents, users last
+    """
 
     cluster: str
     user: str
@@ -105,11 +112,13 @@ class Wanted:
     shares: Mapping[str, int] = field(default_factory=dict)
     qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     users: Sequence[tuple[str, str]] = ()
+    site: Sequence[Mapping[str, Any]] = ()
 
     def associations(self) -> set[tuple[str, str]]:
         """All users with accounts of theirs."""
         own = dict.fromkeys([DEFAULT_ACCOUNT, *filter(None, self.accounts)])
-        return {*((self.user, account) for account in own), *self.users}
+        of_site = ((one["user"], one["account"]) for one in self.site if one["user"])
+        return {*((self.user, account) for account in own), *self.users, *of_site}
 
     def commands(self, present: Present) -> Iterator[list[str]]:
         """The words after `sacctmgr --immediate` for all that is missing, in order. What is there beyond it stays.
@@ -117,23 +126,50 @@ class Wanted:
         After LOAD comes the content of a file that sacctmgr is to read.
         """
         yield from self._qos(present)
+        of_site = {one["account"] for one in self.site}
         own = list(dict.fromkeys([DEFAULT_ACCOUNT, *filter(None, self.accounts)]))
         accounts = list(dict.fromkeys([*own, *(account for _, account in self.users)]))
         of_cluster = f"cluster={self.cluster}"
-        for share, names in self._by_share(name for name in accounts if name not in present.shares):
+        needed = [name for name in accounts if name not in of_site or name == DEFAULT_ACCOUNT]
+        for share, names in self._by_share(name for name in needed if name not in present.shares):
             yield ["add", "account", f"name={names}", of_cluster, "parent=root", f"fairshare={share}"]
-        changed = [name for name in accounts if present.shares.get(name, self._share(name)) != self._share(name)]
+        changed = [
+            name for name in accounts if name not in of_site and present.shares.get(name, self._share(name)) != self._share(name)
+        ]
         for share, names in self._by_share(changed):
             yield ["modify", "account", "where", f"name={names}", of_cluster, "set", f"fairshare={share}"]
         user = ["add", "user", f"name={self.user}", of_cluster, "fairshare=1"]
         if (self.user, DEFAULT_ACCOUNT) not in present.associated:
             yield [*user, f"account={DEFAULT_ACCOUNT}", f"defaultaccount={DEFAULT_ACCOUNT}"]
+        if self.site and not (present.loaded == self.digest and _pairs(self.site) <= present.associated):
+            yield [LOAD, self.site_file()]
         # Slurm 22.05 renumbers all that follows an account for each user that the account gets (as_mysql_assoc.c), and puts new
         # accounts before the old ones: beginning with the last ones halves the time.
         for names in reversed(list(_chunks([name for name in own[1:] if (self.user, name) not in present.associated]))):
             yield [*user, f"account={names}"]
-        if others := [pair for pair in self.users if pair not in present.associated]:
+        known = present.associated | _pairs(self.site)
+        if others := [pair for pair in self.users if pair not in known]:
             yield [LOAD, self._file(others)]
+
+    @property
+    def digest(self) -> str:
+        """Digest of the file with the associations of the site; empty for none."""
+        return hashlib.sha256(self.site_file().encode()).hexdigest() if self.site else ""
+
+    def site_file(self) -> str:
+        """The file by which `sacctmgr load` adds and changes the associations of the site. What it does not name stays."""
+        root: Mapping[str, str] = next((one["words"] for one in self.site if one["account"] == "root" and not one["user"]), {})
+        lines = [_line("Cluster", self.cluster, {key: value for key, value in root.items() if key not in ("Fairshare", "QOS")})]
+        first: dict[str, str] = {}
+        for one in self.site:
+            if one["user"]:
+                default = first.setdefault(one["user"], one["account"])
+                of_partition = {"Partition": one["partition"]} if one["partition"] else {}
+                words = {**of_partition, "DefaultAccount": default, **one["words"]}
+                lines += [f"Parent - '{one['account']}'", _line("User", one["user"], words)]
+            elif one["account"] != "root":
+                lines += [f"Parent - '{one['parent'] or 'root'}'", _line("Account", one["account"], one["words"])]
+        return "".join(line + "\n" for line in lines)
 
     def _file(self, users: Sequence[tuple[str, str]]) -> str:
         """The file by which `sacctmgr load` adds users, thousands at once. What it does not name stays."""
@@ -163,6 +199,15 @@ class Wanted:
         names = [FIRST_QOS, *(name for name in self.qos if name != FIRST_QOS)]
         if self.qos and present.allowed != set(names):
             yield ["modify", "cluster", "where", f"name={self.cluster}", "set", f"qos={','.join(names)}"]
+
+
+def _pairs(site: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    return {(one["user"], one["account"]) for one in site if one["user"]}
+
+
+def _line(kind: str, name: str, words: Mapping[str, str]) -> str:
+    """A line of the file that `sacctmgr load` reads. Values are in quotes: times have colons."""
+    return ":".join([f"{kind} - '{name}'", *(f"{key}='{value}'" for key, value in words.items())])
 
 
 def _assignments(words: Mapping[str, str]) -> list[str]:
@@ -205,4 +250,4 @@ def wanted_of(parameters: Mapping[str, Any]) -> Wanted:
     users |= {(job_users.name_of(user), account_of(user)) for user in parameters["users"]}
     source = "CONFIG"  # named in messages
     shares, qos = shares_of(parameters["shares"], source), qos_of(parameters["qos"], source)
-    return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos, sorted(users))
+    return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos, sorted(users), parameters["site"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ...base.errors import WrongUse
@@ -27,6 +27,12 @@ CONTROLLER_ONLY = re.compile(
 """Beginnings of lines that only slurmctld uses, whose values do not change what slurmd does. For every other setting slurm.conf(5)
 says that slurmd or the commands use it too, or does not say."""
 
+
+CONTROLLER_FILE_ONLY = ("topologyparam", "topologyplugin")
+"""Settings, in lower case, that only slurmctld's own file has: a slurmd that knows its own node only does not start with them."""
+CONTROLLER_NODE_WORDS = ("corespeccount", "memspeclimit")
+"""Words of a NodeName line, likewise: slurmctld alone gives jobs less of the node (common/node_conf.c, job_test.c), and a slurmd
+would confine itself."""
 
 CONTROLLER_HOST = "slurmctldhost"
 """Key, in lower case, of a setting that has a line for each of the values in its list."""
@@ -141,6 +147,13 @@ def render(settings: Mapping[str, Any], nodes: Iterable[Line], partitions: Seque
         words = {key: value for key, value in partition.items() if key != "name"}
         lines.append(line_of("PartitionName", partition["name"], merge({"Nodes": "ALL"}, words)) + "\n")
     return "".join(lines)
+
+
+def for_nodes(nodes: Iterable[Nodes]) -> list[Nodes]:
+    """The nodes as slurmd may read them."""
+    return [
+        replace(node, extra=tuple(word for word in node.extra if word[0].lower() not in CONTROLLER_NODE_WORDS)) for node in nodes
+    ]
 
 
 def read_by_nodes(text: str) -> str:

@@ -28,7 +28,7 @@ OTHER = OTHER_COMPLAINT
 """Kind of errors that have no other kind."""
 _EXPECTED = re.compile(
     # The end of a job that was cancelled or reached its limit; a remark about the clock; advice that follows a complaint; that a
-    # front end is no node, which slurmctld says six times of each job (docs/front-end.md); that a new cluster saves its jobs for
+    # front end is no node, which slurmctld says six times of each job (docs/versions.md); that a new cluster saves its jobs for
     # the first time (lost ones are found by their record); that MaxJobCount jobs could not be saved, of which there are fewer;
     # that without slurmdbd there are no QOS (23.11 and 24.05, several times a job); and that MessageTimeout is long, which follows
     # the clock's speed: each daemon says so when it reads its file.

@@ -2,7 +2,7 @@
 
 slurmctld schedules on the nodes as usual, but none of them has a slurmd: it sends each job that it starts to the front end with the
 fewest jobs. The mode has to be compiled in (configure's --enable-front-end); Slurm 25.05 no longer has it.
-docs/front-end.md.
+docs/versions.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GOOD = "24.11"
 
 Release = tuple[int, ...]
 GONE: Release = (25, 5)
-INSTEAD = f"build {GOOD} from its source (SLURM_SOURCE: docs/front-end.md)"
+INSTEAD = f"build {GOOD} from its source (SLURM_SOURCE: docs/versions.md)"
 PACKAGES = f"no package has the front-end mode (Debian's slurm-wlm-emulator is not built as a whole for it); {INSTEAD}"
 BAD: tuple[tuple[Release, Release, str], ...] = (
     # The batch step has no nodes in this mode, and _step_dealloc_lps (slurmctld/step_mgr.c) looks at them.

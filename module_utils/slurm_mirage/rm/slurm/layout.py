@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 
+from ...base.errors import WrongUse
 from ...base.hostlist import expand
 from ..evidence import Layout, Node
+from .node_options import GPU, gres_of
 
 FILE = "slurm.conf"
 _WORD = re.compile(r'(\w+)=("[^"]*"|\S+)')
 _LIMITS = re.compile(r"^AccountingStorageEnforce\s*=.*\b(limits|qos|safe|all)\b", re.MULTILINE | re.IGNORECASE)
+
+
+def _gpus(text: str) -> tuple[tuple[str, int], ...]:
+    """Types of the GPUs of a node, with their numbers; none if the words after Gres= cannot be read."""
+    try:
+        return tuple((gres.type, int(gres.count)) for gres in gres_of((("Gres", text),)) if gres.name == GPU)
+    except (ValueError, WrongUse):
+        return ()
 
 
 def parse_layout(text: str) -> Layout | None:
@@ -22,7 +32,8 @@ def parse_layout(text: str) -> Layout | None:
         try:
             if line.lower().startswith("nodename="):
                 memory = int(words["realmemory"]) if "realmemory" in words else None
-                nodes |= dict.fromkeys(expand(words["nodename"]), Node(int(words["cpus"]), memory))
+                gpus = _gpus(words.get("gres", ""))
+                nodes |= dict.fromkeys(expand(words["nodename"]), Node(int(words["cpus"]), memory, gpus))
             elif line.lower().startswith("partitionname="):
                 listed[words["partitionname"]] = words.get("nodes", "")
                 if words.get("qos") or "maxcpuspernode" in words:

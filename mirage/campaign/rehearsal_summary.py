@@ -1,0 +1,143 @@
+"""upgrade.md: the answer of an upgrade rehearsal in Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from polars import col
+
+from mirage.experiment import report
+from mirage.experiment.endings import Ending
+from mirage.metrics.registry import METRICS, main_of_comparison
+from mirage.records.file_names import RELEASES_FILE, UPGRADE_FILE
+from mirage.records.first_difference import Differences
+from mirage.records.run_folder import RunFolder
+from mirage.site import own_parser
+from mirage.statistics.claims import hardly_waits
+from mirage.statistics.comparison_text import THESE_JOBS, others, pair_of
+from mirage.terminal.screen import Screen
+from mirage.terminal.table import rounded_text
+from mirage.text.words import counted, number
+from slurm_mirage.base.files import read_json, write_atomically
+
+SHOWN = 12
+"""Lines about settings that are shown of each kind."""
+_LONG = 300  # characters of such a line
+_WIDE = 100  # characters of a line in a block
+
+Content = Mapping[str, Any]
+
+
+def conclude(folder: Path, ending: Ending, screen: Screen) -> Ending:
+    """Write and print upgrade.md of a finished comparison of releases. Returns its ending: that of the comparison, or that nothing
+    waited."""
+    content = report.comparison_of(folder)
+    metrics = [RunFolder(folder / name).metrics for one in content["configurations"] for name in one["runs"]]
+    if ending.word == "ok" and hardly_waits(metrics):
+        advice = "take a busier part of the log (FROM and TO, or OFFSET), fewer NODES, or a model with a higher LOAD"
+        ending = Ending("inconclusive", f"hardly a job waits, so the releases decide nothing differently; {advice}")
+        ending.store(folder)
+    lines = [line for other in others(content) for line in _about(folder, content, other, ending)]
+    text = "\n".join(lines) + "\n"
+    write_atomically(folder / UPGRADE_FILE, text)
+    screen.say(f"{text}\nthis text: results/{folder.name}/{UPGRADE_FILE}")
+    return ending
+
+
+def _about(folder: Path, content: Content, other: str, ending: Ending) -> Iterator[str]:
+    base = content["baseline"]
+    yield f"# Slurm {other} instead of {base}"
+    yield ""
+    if ending.word != "ok":
+        yield f"{ending.line}."
+    else:
+        yield f"{METRICS[content['answer']].noun}: {pair_of(content['metrics'][content['answer']], base, other)['words']}."
+    yield from ("", f"| metric | {base} | {other} | for these jobs |", "|---|---|---|---|")
+    for name in main_of_comparison(content):
+        pair, unit = pair_of(content["metrics"][name], base, other), content["metrics"][name]["unit"]
+        means = [rounded_text(pair[mean], unit, is_short=True) for mean in ("baseline_mean", "mean")]
+        yield f"| {name} | {means[0]} | {means[1]} | {pair[THESE_JOBS]['words']} |"
+    yield from ("", "## Where the schedules part", "")
+    yield from _parting(folder, content, other)
+    yield from ("", "## slurmctld", "", f"| | {base} | {other} |", "|---|---|---|")
+    before, after = (_costs(folder, content, label) for label in (base, other))
+    yield from (f"| {what} | {before[what]} | {after[what]} |" for what in before)
+    yield from ("", "## Settings", "")
+    yield from _settings(folder, content, other)
+
+
+def _runs_of(content: Content, label: str) -> list[str]:
+    runs: list[str] = next(one["runs"] for one in content["configurations"] if one["label"] == label)
+    return runs
+
+
+def _parting(folder: Path, content: Content, other: str) -> Iterator[str]:
+    """The starts that differ, by replica, and the first decision that differs, of the first replica that has one."""
+    base = content["baseline"]
+    pairs = zip(_runs_of(content, base), _runs_of(content, other), strict=True)
+    found = [Differences((RunFolder(folder / one), RunFolder(folder / two)), (one, two)) for one, two in pairs]
+    jobs = counted(found[0].pairs.height, "job")
+    if all(one.moved.is_empty() for one in found):
+        yield f"Nowhere: in all {len(found)} pairs of runs each of the {jobs} starts and ends at the same instant."
+        return
+    far = ", ".join(str(one.far.height) for one in found)
+    yield f"Starts that differ by more than a minute, of {jobs}, with the same submissions: {far}."
+    first = next((one for one in found if one.far.height), None)
+    if first is None:
+        parted = next(one for one in found if one.moved.height)
+        job, what = parted.moved.row(0, named=True), "the first job that differs"
+    else:
+        parted, job, what = first, first.far.row(0, named=True), "the first start that differs by more than a minute"
+    yield from ("", "```")
+    yield from (textwrap.shorten(line.strip(), _WIDE * 3, placeholder=" ...") for line in parted.lines(job, what))
+    yield "```"
+    yield ""
+    yield f'All of it: `make diff RUNS="{folder.name}/{parted.names[0]} {folder.name}/{parted.names[1]}"`.'
+
+
+def _costs(folder: Path, content: Content, label: str) -> dict[str, str]:
+    """What the runs of a release cost, the mean over its runs: pace, slurmctld's processor time, its largest memory."""
+    found: dict[str, list[float]] = {"pace": [], "processor": [], "memory": []}
+    for name in _runs_of(content, label):
+        run = RunFolder(folder / name)
+        clock = (run.validity or {}).get("event_clock") or {}
+        if clock.get("virtual_seconds") and clock.get("real_seconds"):
+            found["pace"].append(clock["virtual_seconds"] / clock["real_seconds"])
+        if clock.get("scheduler_seconds") is not None:
+            found["processor"].append(clock["scheduler_seconds"])
+        if "controller_memory_kb" in run.samples.columns:
+            found["memory"] += (
+                run.samples.select(col("controller_memory_kb").drop_nulls().max() / 1024).drop_nulls().to_series().to_list()
+            )
+    means = {what: sum(values) / len(values) if values else None for what, values in found.items()}
+    return {
+        "seconds of the cluster in a real second": number(means["pace"]),
+        "processor time of slurmctld in a run, s": number(means["processor"]),
+        "largest memory of slurmctld, MiB": number(means["memory"]),
+    }
+
+
+def _settings(folder: Path, content: Content, other: str) -> Iterator[str]:
+    """What each release's parser refuses of SLURM_CONF, and in what the settings in force differ."""
+    releases, base = read_json(folder / RELEASES_FILE), content["baseline"]
+    for label in (base, other):
+        yield from _shown(f"{label}, of your slurm.conf", releases.get(label, {}).get("refused", []))
+    shown = [_in_force(RunFolder(folder / _runs_of(content, label)[0])) for label in (base, other)]
+    lines = own_parser.other_defaults(*shown) if all(shown) else []
+    yield from _shown("in force", lines)
+    if not lines and not any(one.get("refused") for one in releases.values()):
+        yield "None differs: both releases read all lines, and show the same settings in force."
+
+
+def _shown(what: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"- {what}: {textwrap.shorten(line, _LONG, placeholder=' ...')}" for line in lines[:SHOWN])
+    if len(lines) > SHOWN:
+        yield f"- {what}: {len(lines) - SHOWN} more"
+
+
+def _in_force(run: RunFolder) -> str:
+    """The answer of `scontrol show config` in a run; empty without it."""
+    return run.manager.configuration(run.path)
