@@ -14,7 +14,7 @@ import resource
 import socket
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 CLONE_NEWUTS = 0x04000000  # unshare(2), setns(2)
@@ -214,18 +214,20 @@ def bind_mount(descriptor: int, target: Path) -> None:
 
 def try_real_time() -> None:
     """Raise OSError when this host does not permit real-time priorities."""
-    set_real_time(0)
+    os.sched_setscheduler(0, os.SCHED_RR, REAL_TIME)
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def set_real_time(pid: int) -> None:
-    """Give process `pid`, which was just started, a real-time priority.
+    """Give all threads of process `pid`, which was just started, a real-time priority (sched(7)). Later ones inherit it.
 
     munged answers each request in 0.1 ms but queues at most 256 connections. When it shares the processors with thousands of
     daemons it refuses connections; a better nice value does not prevent that. The coordinator of an event clock has it because all
-    other processes wait for it.
+    other processes wait for it, slurmctld on such a clock because its threads then run in one order (`DaemonKind`).
     """
-    os.sched_setscheduler(pid, os.SCHED_RR, REAL_TIME)
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(ProcessLookupError):
+            os.sched_setscheduler(int(thread.name), os.SCHED_RR, REAL_TIME)
 
 
 def raise_priority() -> None:

@@ -25,7 +25,8 @@ from .pid_namespaces import PidNamespaces
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # without a reset, its children and so every job would ignore them
 DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # environment variable of a daemon: the digest with which it was started
-PRIORITY, REAL_TIME, NAMESPACES = "higher priority", "real-time priority of munged and of the event clock", "PID namespaces"
+PRIORITY, NAMESPACES = "higher priority", "PID namespaces"
+REAL_TIME = "real-time priority of munged, of the event clock, and of slurmctld on it"
 HOST_NAMES, FIXED_ADDRESSES = "names of the other hosts", "fixed addresses"
 ROOT = "root"
 COUNTING = "counts of runnable threads by BPF"
@@ -42,6 +43,7 @@ class Spawner:
         self.directory = directory
         self.refused: dict[str, str] = {}
         self._clock: dict[str, str] = {}
+        self._has_event_clock = False
         self._tracepoints, self._no_tracepoints = "", "only root can read where tracepoints have their fields"
         self._hostnames = hostnames
         self._hosts_file = HostsFile(directory)
@@ -118,6 +120,7 @@ class Spawner:
 
     def complete(self, spec: Spec) -> None:
         """Add what only this process knows to the command of an event clock's coordinator in `spec`."""
+        self._has_event_clock = CLOCK.name in spec.daemons
         for daemon in spec.daemons.values():
             if daemon.kind is CLOCK:
                 daemon.command.append(self._tracepoints)
@@ -182,7 +185,8 @@ class Spawner:
                 pid = self._spawn(daemon)
             finally:
                 self._namespaces.leave()
-        if daemon.kind.is_real_time and REAL_TIME not in self.refused:
+        is_real_time = daemon.kind.is_real_time or (daemon.kind.is_real_time_by_events and self._has_event_clock)
+        if is_real_time and REAL_TIME not in self.refused:
             isolation.set_real_time(pid)
         if not daemon.kind.keeps_priority and PRIORITY not in self.refused:
             isolation.lower_priority(pid)

@@ -41,6 +41,12 @@ class DaemonKind:
     """Whether it keeps the farm's priority, which is higher than that of other daemons and of jobs."""
     is_real_time: bool = False
     """Whether it gets a real-time priority."""
+    is_real_time_by_events: bool = False
+    """Whether it gets one on an event clock.
+
+    A controller's threads then run one after another, in the order in which they were woken up, until they wait: whatever else the
+    host does, two threads that are woken up at one instant of the cluster's time take the same locks in the same order.
+    """
     end_signal: signal.Signals = signal.SIGTERM
     is_database: bool = False
     """Whether it is the server of the database for accounting."""

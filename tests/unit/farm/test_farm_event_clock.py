@@ -19,6 +19,7 @@ from slurm_mirage.clock.event_clock import DRIVER, EventClock
 from slurm_mirage.farm import clock_hold, isolation, tracepoints
 from slurm_mirage.farm.clock_hold import ClockHold
 from slurm_mirage.farm.farm import read_state
+from slurm_mirage.farm.spawner import REAL_TIME
 
 __all__ = ["bed"]
 COORDINATOR = """
@@ -101,6 +102,24 @@ def started(bed: EventBed) -> EventBed:
     bed.start()
     until(bed.is_served)
     return bed
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to give a real-time priority")
+def test_the_controller_has_a_real_time_priority_on_this_clock_only(event_bed: EventBed) -> None:
+    def controller() -> int:
+        return event_bed.daemons()["slurmctld"]
+
+    started(event_bed)
+    if REAL_TIME in event_bed.state()["refused"]:
+        pytest.skip("skipped: this host refuses real-time priorities")
+    first = controller()
+    assert os.sched_getscheduler(first) == os.SCHED_RR
+    assert os.sched_getscheduler(event_bed.daemons()["n1"]) == os.SCHED_OTHER
+    others = (event_bed.entry(1, name="munged", kind="munged"), event_bed.entry(1, name="slurmctld", kind="slurmctld"))
+    event_bed.specify_all(*others, event_bed.entry(2), speed=20)
+    event_bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: event_bed.is_up(2) and controller() != first)
+    assert os.sched_getscheduler(controller()) == os.SCHED_OTHER
 
 
 def test_nothing_that_uses_the_clock_starts_before_it_is_served(event_bed: EventBed) -> None:

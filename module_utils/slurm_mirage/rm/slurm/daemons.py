@@ -4,7 +4,7 @@ ready files."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,10 @@ MUNGED = DaemonKind(
 )
 MARIADBD = DaemonKind("mariadbd", Role.PREREQUISITE, MANAGER, uses_clock=False, is_database=True)
 SLURMDBD = DaemonKind("slurmdbd", Role.PREREQUISITE, MANAGER)
-SLURMCTLD = DaemonKind(FIRST_CONTROLLER, Role.CONTROLLER, MANAGER, keeps_priority=True, records=("log/jobcomp.log",))
-SECOND_SLURMCTLD = DaemonKind(second_controller.NAME, Role.CONTROLLER, MANAGER, keeps_priority=True, records=SLURMCTLD.records)
+SLURMCTLD = DaemonKind(
+    FIRST_CONTROLLER, Role.CONTROLLER, MANAGER, keeps_priority=True, is_real_time_by_events=True, records=("log/jobcomp.log",)
+)
+SECOND_SLURMCTLD = replace(SLURMCTLD, name=second_controller.NAME)
 SLURMD = DaemonKind("slurmd", Role.NODE, MANAGER, nodes_per_namespace=64)
 BROKER = DaemonKind("broker", Role.SERVICE, MANAGER)
 KINDS = (MUNGED, CLOCK, MARIADBD, SLURMDBD, SLURMCTLD, SECOND_SLURMCTLD, SLURMD, BROKER)
