@@ -40,8 +40,7 @@ def conclude(folder: Path, ending: Ending, screen: Screen) -> Ending:
         advice = "take a busier part of the log (FROM and TO, or OFFSET), fewer NODES, or a model with a higher LOAD"
         ending = Ending("inconclusive", f"hardly a job waits, so the releases decide nothing differently; {advice}")
         ending.store(folder)
-    lines = [line for other in others(content) for line in _about(folder, content, other, ending)]
-    text = "\n".join(lines) + "\n"
+    text = "\n".join("\n".join([*_about(folder, content, other, ending), ""]) for other in others(content))
     write_atomically(folder / UPGRADE_FILE, text)
     screen.say(f"{text}\nthis text: results/{folder.name}/{UPGRADE_FILE}")
     return ending
@@ -81,7 +80,8 @@ def _parting(folder: Path, content: Content, other: str) -> Iterator[str]:
     found = [Differences((RunFolder(folder / one), RunFolder(folder / two)), (one, two)) for one, two in pairs]
     jobs = counted(found[0].pairs.height, "job")
     if all(one.moved.is_empty() for one in found):
-        yield f"Nowhere: in all {len(found)} pairs of runs each of the {jobs} starts and ends at the same instant."
+        where = f"all {len(found)} pairs" if len(found) > 1 else "the pair"
+        yield f"Nowhere: in {where} of runs each of the {jobs} starts and ends at the same instant."
         return
     far = ", ".join(str(one.far.height) for one in found)
     yield f"Starts that differ by more than a minute, of {jobs}, with the same submissions: {far}."

@@ -289,9 +289,11 @@ def _number_of(kind: str, items: Sequence[LeftOut]) -> str:
 
 def lines_of(path: Path | str) -> list[tuple[str, str]]:
     """The logical lines of a slurm.conf and of the files that it includes: where each begins, and its text. Raises WrongUse."""
+    files = _Files(opened(path) if is_archive(path) else None)
+    path = files.place(path)
     settings: dict[str, tuple[str, str]] = {}
     found = []
-    for line in _lines(Path(path), Path(path).parent, settings, _Files(None), depth=0):
+    for line in _lines(path, path.parent, settings, files, depth=0):
         if line.words[0][0].lower() not in _LINES:
             settings |= {key.lower(): (key, value) for key, value in line.words}
         words = (f'{key}="{value}"' if re.search(r"\s", value) else f"{key}={value}" for key, value in line.words)

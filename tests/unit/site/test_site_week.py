@@ -52,6 +52,15 @@ def test_what_is_wrong_in_its_slurm_conf_is_said_of_site(tmp_path: Path) -> None
     assert resolve.user_message(error.value) == expected
 
 
+def test_the_lines_of_its_slurm_conf_are_read_as_those_of_a_file(tmp_path: Path) -> None:
+    path = capture(tmp_path)
+    lines = site_conf.lines_of(path)
+    assert lines[0][0].startswith(f"{path}: conf/slurm.conf line ")
+    assert [text for _, text in lines if text.startswith("PartitionName=")] == [
+        line for line in CONF.splitlines() if line.startswith("PartitionName=")
+    ]
+
+
 def test_the_machine_of_an_archive(tmp_path: Path) -> None:
     site = site_conf.read(capture(tmp_path))
     assert [(one.names, one.cpus) for one in site.nodes] == [("c[1-4]", 16), ("g[1-2]", 32)]
