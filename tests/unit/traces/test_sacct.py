@@ -174,10 +174,10 @@ def test_a_pending_array_is_one_job_and_counted(number: str) -> None:
     assert (notes["pending_arrays"], notes["not_ended"]) == (1, 1)
 
 
-def test_array_tasks_have_their_own_raw_number() -> None:
+def test_array_tasks_share_their_raw_numbers_in_the_order_of_tasks() -> None:
     columns = {"JobIDRaw": "", **COLUMNS}
     frame, notes = parse({"JobID": "7_1", "JobIDRaw": "8"}, {"JobID": "7_2", "JobIDRaw": "7"}, columns=columns)
-    assert frame["job_number"].to_list() == [8, 7]
+    assert frame["job_number"].to_list() == [7, 8]
     assert notes == {}
 
 

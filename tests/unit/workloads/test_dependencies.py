@@ -229,8 +229,8 @@ def test_the_example() -> None:
     assert dependencies_by_job == {
         4006: "afterany:4005",
         4007: "afterany:4006",
-        4018: "afterany:4012:4013:4014:4015:4016:4017",
-        4019: "afterany:4015",
+        4018: "afterany:4017:4012:4013:4014:4015:4016",
+        4019: "afterany:4012",
         4020: "afterany:4013",
         4021: "afterany:4014",
         4023: "afterany:4022",
