@@ -24,6 +24,7 @@ WITHOUT_CLUSTER = {
     "diff": "the first job that starts at another instant in the second of two runs (RUNS), with both queues",
     "why": "why the jobs of a finished run (RUN) waited, and what to try; of one (JOB) span by span",
     "check": "compute every number of a finished run, sweep or comparison (RUN) again from its records, and compare",
+    "example-site": "an imaginary site's week (NODES, JOBS, SEED) into ARCHIVE, as mirage-capture takes a real one",
     "figure-load": "average load of conservative backfilling against the accuracy of estimates, simulated",
 }
 """Targets that need no cluster, with their lines of `make help`. They run without a checkout too."""

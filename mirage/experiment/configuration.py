@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
 # Keys of a configuration of OpenPBS, in which `rm` is openpbs: settings of sched_config, attributes of the server, queues.
 OPENPBS_KEYS = ("rm", "settings", "server", "partitions", "routing")
-# Slurm's defaults of these SchedulerParameters (bf_max_job_test is 500 since 23.02).
-BF_INTERVAL, BF_MAX_JOB_TEST, BUILTIN_JOBS = 30, 100, 50
+# Slurm's defaults of these SchedulerParameters (bf_max_job_test: from 21.08 on).
+BF_INTERVAL, BF_MAX_JOB_TEST, BUILTIN_JOBS = 30, 500, 50
 # Partitions of a configuration without any (roles/slurm_controller).
 PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
 
