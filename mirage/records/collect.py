@@ -107,7 +107,7 @@ class Collected:
     slurm_id, restarts, cancel_wanted, limit_extended, whole_nodes; user, group, executable, queue as in the workload
     dependent: whether it was submitted with a dependency, or asked for more than processors and memory
     memory: MiB per processor that it was submitted with; null if none
-    limited: whether it was submitted under an account or a QOS, which may have limits
+    limited: whether it was submitted under an account or a QOS, which may have limits (see `wait_causes.with_told_limits`)
     recorded: whether sigsleep has a record of the last execution
     allocated: processors; null if it never ran
     run_time: run time of the last execution; for a job that started once end - start - suspended

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,8 @@ CAUSES = {
     UNEXPLAINED: "not explained",
 }
 """The causes, each with what it means."""
-_TOLD = {
-    WaitWord.RESERVATION, WaitWord.NODES, WaitWord.ARRAY, WaitWord.USER, WaitWord.ACCOUNT, WaitWord.QOS, WaitWord.PARTITION,
-    WaitWord.LICENCE,
-}  # fmt: skip
+_LIMITS = {WaitWord.USER, WaitWord.ACCOUNT, WaitWord.QOS, WaitWord.PARTITION}
+_TOLD = {WaitWord.RESERVATION, WaitWord.NODES, WaitWord.ARRAY, WaitWord.LICENCE, *_LIMITS}
 """Words of the manager that are causes of themselves."""
 _WINDOW = "bf_window"
 """The setting that keeps no job with room from starting: backfilling looks at the job, and reserves nothing for it."""
@@ -154,6 +153,18 @@ def read_reasons(path: Path, time: TimeMap, records: Records, ids: pl.DataFrame)
             unreached=pl.when(about_backfill).then("reason"),
         )
     )
+
+
+def with_told_limits(collected: Collected, reasons: pl.DataFrame) -> Collected:
+    """The records in which only those jobs are `limited` of which the manager has said that they wait for a limit.
+
+    reasons: as `read_reasons` gives them; without any nothing changes, as the manager may not have told
+    """
+    if reasons.is_empty():
+        return collected
+    told = reasons.filter(col("word").is_in([word.value for word in _LIMITS]))["job"].unique()
+    evidence = collected.evidence.with_columns(limited=col("limited") & col("id").is_in(told.implode()))
+    return replace(collected, evidence=evidence)
 
 
 # ---- the jobs ----

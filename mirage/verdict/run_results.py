@@ -85,7 +85,9 @@ def results(
     users = collected.evidence.select("id", "user")
     member["wait_causes"] = wait_causes.summary(spans, jobs, users, processors, has_reasons=not reasons.is_empty())
     gaps = dispatch_gaps.dispatch_gaps(collected, layout, run.scheduling, interval)
-    judged = validity.judge(run, collected, layout, bounds, immediate_below=OF_RUNS, gaps=gaps)
+    judged = validity.judge(
+        run, wait_causes.with_told_limits(collected, reasons), layout, bounds, immediate_below=OF_RUNS, gaps=gaps
+    )
     member["validity"] = {**judged, "thresholds": dict(thresholds)}
     member["validity"]["inconclusive_metrics"] |= censoring_reasons(member)
     if uncut:

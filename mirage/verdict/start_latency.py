@@ -4,7 +4,8 @@ A job need not have waited if, when Slurm accepted it, processors that it could 
 
 - in its partition: all jobs of partitions that have nodes in common with it count as waiting or running there;
 - with a request for memory, or for whole nodes: whole idle nodes, of which those with the least memory are assumed to be left;
-- where limits of accounts and QOS hold, which are not known: nothing else ran or waited.
+- where limits of accounts and QOS hold: Slurm's log says of no limit that the job waited for it (docs/why.md), or without such a
+  log nothing else ran or waited.
 
 Jobs with a dependency, and jobs of a partition with limits of its own, are left out: nothing tells what they waited for. So are
 jobs that Slurm requeued: their start is the last one.

@@ -17,14 +17,14 @@ from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA, JOBS_SCHEMA, SUSPENSION
 from mirage.records.cluster_events import Absence, ClusterEvents, Reservation, RunEvent
 from mirage.records.collect import PLACEMENTS_SCHEMA, Collected
 from mirage.records.time_map import TimeMap
-from mirage.records.wait_causes import CAUSES, WAITS_SCHEMA, read_reasons, summary, waits
+from mirage.records.wait_causes import CAUSES, WAITS_SCHEMA, read_reasons, summary, waits, with_told_limits
 from slurm_mirage.base.hostlist import expand
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs import arrays
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.replay.actions import DONE
 from slurm_mirage.replay.launch_cost import LaunchCost
-from slurm_mirage.rm.evidence import Layout, Node, Scheduling
+from slurm_mirage.rm.evidence import Layout, Node, Scheduling, WaitWord
 from slurm_mirage.rm.slurm.records import SlurmRecords
 
 NODES = frozenset({"n1", "n2", "n3", "n4"})
@@ -323,6 +323,18 @@ def test_jobs_whose_wait_has_no_end_are_left_out(made: Made, tmp_path: Path) -> 
     made.job(10.0, None, None, state="LOST")
     assert made.of(waiting, tmp_path) == []
     assert made.of(cancelled, tmp_path) == [(10.0, 60.0, "resources")]
+
+
+def test_only_jobs_that_waited_for_a_limit_stay_limited(made: Made) -> None:
+    """Without reasons all jobs under an account may have: the manager may not have told."""
+    for _ in range(3):
+        made.job(0.0, 5.0, 50.0)
+    run = made.collected()
+    run = replace(run, evidence=run.evidence.with_columns(limited=pl.col("id") > 1))
+    said = {1: WaitWord.USER, 2: WaitWord.NO_ROOM, 3: WaitWord.QOS}
+    reasons = pl.DataFrame({"job": list(said), "word": [word.value for word in said.values()]})
+    assert with_told_limits(run, reasons).evidence["limited"].to_list() == [False, False, True]
+    assert with_told_limits(run, reasons.clear()).evidence["limited"].to_list() == [False, True, True]
 
 
 def test_torn_lines_of_reasons_are_left_out(tmp_path: Path) -> None:
