@@ -852,7 +852,7 @@ TABLE = (
         "the path of the archive to write",
         "archive that make capture or make example-site writes",
         ("capture", "example-site"),
-        shown="results/capture-CLUSTER.tar, results/example-site.tar",
+        shown="results/capture-CLUSTER.tar or example-site.tar",
         group=OUTPUT,
     ),
 )

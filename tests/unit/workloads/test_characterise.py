@@ -204,7 +204,8 @@ def test_hours_and_weekdays_are_local(unix: int, zone: str) -> None:
             3,
             "UTC+1.5 h",
         ),
-        ({"UnixStartTime": "1000000000", "TimeZoneString": "Asia/Tokyo"}, 0, "sacct", 1, "the cluster's own clock"),
+        ({"UnixStartTime": "1000000000"}, 0, "sacct", 1, "the cluster's own clock"),
+        ({"UnixStartTime": "1000000000", "TimeZoneString": "Asia/Tokyo"}, 0, "sacct", 10, "Asia/Tokyo"),  # of an archive
         ({"UnixStartTime": "1000000000", "TimeZone": "1e9"}, 0, "swf", 1, "UTC; the log names no time zone"),
     ],
 )
