@@ -154,8 +154,10 @@ class Campaign:
         return parts
 
     def of_size(self, replicas: int, run: str) -> Campaign:
-        """The same campaign with so many replicas of each configuration, in results/`run`. Raises WrongUse for a name that is too
-        long."""
+        """The same campaign with `replicas` runs of each configuration, in results/`run`.
+
+        Raises WrongUse if `run` is too long for a name.
+        """
         campaign = replace(self.knobs.campaign, replicas=replicas)
         knobs = replace(self.knobs, campaign=campaign, output=replace(self.knobs.output, run=run))
         folder, inputs = runs.RESULTS / run, {**self.inputs, "REPLICAS": str(replicas)}

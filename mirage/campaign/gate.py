@@ -92,10 +92,8 @@ class Gate:
 
     def _judged(self, campaign: Campaign, look: int, answers: Sequence[Answer], screen: Screen) -> Ending | None:
         """The ending, if more replicas are not needed or do not help."""
-        validity, metrics = (
-            report.comparison_of(self.folder)["validity"],
-            [RunFolder(part.folder).metrics for part in campaign.parts],
-        )
+        validity = report.comparison_of(self.folder)["validity"]
+        metrics = [RunFolder(part.folder).metrics for part in campaign.parts]
         why = ""
         if validity["valid"] and not hardly_waits(metrics) and self._decide_alike(campaign):
             answers = [without_change(one) for one in answers]
@@ -118,7 +116,7 @@ class Gate:
 
     @staticmethod
     def _decide_alike(campaign: Campaign) -> bool:
-        """Whether each replica has the same schedule under both: on the event clock what both decide alike is equal."""
+        """Whether each job starts and ends at the same instants under both configurations, in each pair of runs of a seed."""
         pairs: dict[int, list[RunFolder]] = {}
         for part in campaign.parts:
             pairs.setdefault(part.member.replica, []).append(RunFolder(part.folder))

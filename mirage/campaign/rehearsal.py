@@ -68,7 +68,9 @@ class Rehearsal:
                 raise Failed(f"Slurm {label} was installed, but its commands are not found ({log})")
 
     def _read_by_each(self, screen: Screen) -> dict[str, list[str]]:
-        """What each release refuses of SLURM_CONF that not all refuse, by label; nothing where a release is not on this machine.
+        """The lines of SLURM_CONF that one release refuses and another one reads, by the label of the release that refuses them.
+
+        Empty if a release is not installed on this machine.
 
         Raises WrongUse where a release refuses a line of the configuration that its cluster is to have.
         """

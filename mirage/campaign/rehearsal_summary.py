@@ -99,7 +99,7 @@ def _parting(folder: Path, content: Content, other: str) -> Iterator[str]:
 
 
 def _costs(folder: Path, content: Content, label: str) -> dict[str, str]:
-    """What the runs of a release cost, the mean over its runs: pace, slurmctld's processor time, its largest memory."""
+    """Means over the runs of a release: pace, slurmctld's processor time, its largest memory."""
     found: dict[str, list[float]] = {"pace": [], "processor": [], "memory": []}
     for name in _runs_of(content, label):
         run = RunFolder(folder / name)
@@ -121,7 +121,7 @@ def _costs(folder: Path, content: Content, label: str) -> dict[str, str]:
 
 
 def _settings(folder: Path, content: Content, other: str) -> Iterator[str]:
-    """What each release's parser refuses of SLURM_CONF, and in what the settings in force differ."""
+    """The lines that each release's parser refuses of SLURM_CONF, and the settings in force that differ between the releases."""
     releases, base = read_json(folder / RELEASES_FILE), content["baseline"]
     for label in (base, other):
         yield from _shown(f"{label}, of your slurm.conf", releases.get(label, {}).get("refused", []))

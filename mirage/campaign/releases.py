@@ -81,7 +81,7 @@ def commands_of(scheduler: SchedulerKnobs) -> Path | None:
 
 
 def notes(builds: Mapping[str, Build]) -> list[str]:
-    """What a user should know of the builds before the runs."""
+    """Lines to print before the runs: two builds of one release, or one build twice."""
     lines = []
     for version, count in Counter(build.version for build in builds.values()).items():
         same = [build.identity for build in builds.values() if build.version == version]
