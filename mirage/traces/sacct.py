@@ -170,34 +170,45 @@ def _mebibytes(number: pl.Expr, unit: pl.Expr) -> pl.Expr:
     return pl.when(unit != "?").then(_scaled(number, unit, "KMGTPE") / 1024)
 
 
-def _memory(nodes: pl.Expr, processors: pl.Expr) -> dict[str, pl.Expr]:
-    """Requested memory per processor in kB (`memory`), whether ReqMem has the flag of memory per processor as part of its number
-    (`memory_flag`), whether it is a mark for no value (`memory_mark`), and whether ReqTRES says otherwise
-    (`reqmem_contradicts_reqtres`)."""
-    parts = pl.col("ReqMem").str.extract_groups(f"^{MEMORY}$")
-    number, unit, each = (parts.struct.field(part) for part in "123")
-    amount = _mebibytes(number, unit)
+def _with_memory(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Adds requested memory per processor in kB (`memory`), whether ReqMem has the flag of memory per processor as part of its
+    number (`memory_flag`), whether it is a mark for no value (`memory_mark`), and whether ReqTRES says otherwise
+    (`reqmem_contradicts_reqtres`).
+
+    rows: columns of sacct as text, with numbers `asked_nodes` and `asked` (processors), null if unknown. Each step is a column:
+    polars takes half a second to plan one expression of all of them.
+    """
+    col, when = pl.col, pl.when
+    nodes = pl.coalesce("asked_nodes", pl.lit(1.0))
+    parts = col("ReqMem").str.extract_groups(f"^{MEMORY}$")
+    tres = col("ReqTRES").str.extract_groups(r"(?:^|,)mem=([0-9]{1,20}(?:\.[0-9]{1,9})?)([KMGTPE?]?)(?:,|$)")
+    rows = rows.with_columns(parts=parts, tres=tres).with_columns(
+        number=col("parts").struct.field("1"), unit=col("parts").struct.field("2"), each=col("parts").struct.field("3"),
+        of_job=_mebibytes(col("tres").struct.field("1"), col("tres").struct.field("2")),
+    )  # fmt: skip
+    rows = rows.with_columns(amount=_mebibytes(col("number"), col("unit")))
+    amount, each, processors = col("amount"), col("each"), col("asked")
     # No processor or node has 2 PiB, so there the number has the flag, or is a mark for no value; many nodes may have.
-    of_one = pl.when(each == "").then(amount / pl.coalesce(nodes, pl.lit(1.0))).otherwise(amount)
-    flagged = (amount >= _PER_PROCESSOR_32) & (of_one >= _LARGEST_NODE)
-    without_flag = _without_flag(number, unit, amount)
-    plain = pl.when(of_one < _PER_PROCESSOR_32 - _MARGIN).then(
-        pl.when(each == "c").then(amount).when(each == "n").then(amount * nodes / processors).otherwise(amount / processors)
+    rows = rows.with_columns(
+        of_one=when(each == "").then(amount / nodes).otherwise(amount),
+        without_flag=_without_flag(col("number"), col("unit"), amount),
+        of_job=when(col("of_job") / nodes < _PER_PROCESSOR_32 - _MARGIN).then(col("of_job")) / processors,
     )
-    asked = pl.when(flagged).then(without_flag).otherwise(plain)
-    parts = pl.col("ReqTRES").str.extract_groups(r"(?:^|,)mem=([0-9]{1,20}(?:\.[0-9]{1,9})?)([KMGTPE?]?)(?:,|$)")
-    of_job = _mebibytes(parts.struct.field("1"), parts.struct.field("2"))
-    of_job = pl.when(of_job / pl.coalesce(nodes, pl.lit(1.0)) < _PER_PROCESSOR_32 - _MARGIN).then(of_job) / processors
+    flagged = (amount >= _PER_PROCESSOR_32) & (col("of_one") >= _LARGEST_NODE)
+    of_job = when(each == "n").then(amount * col("asked_nodes")).otherwise(amount)
+    plain = when(each == "c").then(amount).otherwise(of_job / processors)
+    plain = when(col("of_one") < _PER_PROCESSOR_32 - _MARGIN).then(plain)
+    rows = rows.with_columns(flagged=flagged, each_asked=when(flagged).then(col("without_flag")).otherwise(plain))
+    one, of_job = col("each_asked"), col("of_job")
     # ReqMem=0 means all memory of a node; ReqTRES has the amount.
-    other = ((asked - of_job).abs() > _CLOSE * pl.max_horizontal(asked, of_job)) & (asked > 0) & (of_job > 0)
-    return {
-        "memory": _first_above_0(asked, of_job) * 1024,
-        "memory_flag": (flagged & without_flag.is_not_null()).fill_null(False),
-        "memory_mark": (
-            (number.is_not_null() & (unit == "?") & (amount.is_null())) | (amount.is_not_null() & asked.is_null())
-        ).fill_null(False),
-        "reqmem_contradicts_reqtres": other.fill_null(False),
-    }
+    other = ((one - of_job).abs() > _CLOSE * pl.max_horizontal(one, of_job)) & (one > 0) & (of_job > 0)
+    no_amount = col("number").is_not_null() & (col("unit") == "?") & amount.is_null()
+    return rows.with_columns(
+        memory=_first_above_0(one, of_job) * 1024,
+        memory_flag=(col("flagged") & col("without_flag").is_not_null()).fill_null(False),
+        memory_mark=(no_amount | (amount.is_not_null() & one.is_null())).fill_null(False),
+        reqmem_contradicts_reqtres=other.fill_null(False),
+    )
 
 
 def _without_flag(number: pl.Expr, unit: pl.Expr, amount: pl.Expr) -> pl.Expr:
@@ -251,12 +262,12 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     # sacct prints whole seconds. A job with a dependency, or with a limit of tasks, becomes eligible later as well.
     waits = (date("Eligible") > date("Submit") + 1) & dependency.is_null() & (array_limit.fill_null(0) == 0)
     limit = pl.coalesce(_duration("Timelimit"), _number("Timelimit") * 60)
-    memory = _memory(asked_nodes, asked)
     marks = [col(c).cast(pl.Float64, strict=False) >= _UNKNOWN_COUNT for c in _COUNTS]
     marks += [(col(c) != "") & _nodes(c).is_null() for c in _NODES]
-    facts = rows.lazy().select(
+    facts = _with_memory(rows.lazy().with_columns(asked=asked, asked_nodes=asked_nodes)).select(
         "line",
         *(when(col(c) != "").then(col(c)).alias(c) for c in (*_TEXT, "Account")),
+        *("asked", "asked_nodes", "memory", "memory_flag", "memory_mark", "reqmem_contradicts_reqtres"),
         state=state,
         key=pl.concat_str("Cluster", pl.lit("\1"), "JobID" if "JobID" in columns else "JobIDRaw"),
         number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^([0-9]+)").cast(pl.Float64)),
@@ -276,10 +287,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
         elapsed=pl.coalesce(_number("ElapsedRaw"), _duration("Elapsed")),
         limit=pl.coalesce(_number("TimelimitRaw") * 60, limit),
         allocated=allocated,
-        asked=asked,
         nodes=_first_above_0(_nodes("AllocNodes"), _nodes("NNodes"), _resource("AllocTRES", "node")),
-        asked_nodes=asked_nodes,
-        **memory,
         numbers_of_processors_contradict=_differ(*given),
         timelimits_contradict=(((_number("TimelimitRaw") * 60) - limit).abs() >= 60).fill_null(False),
         marks=pl.any_horizontal(mark.fill_null(False) for mark in marks),

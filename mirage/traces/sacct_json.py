@@ -123,7 +123,8 @@ def _number(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    """A text of Slurm's JSON, with a question mark for half of a surrogate pair, which is no character; empty for another value."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 def _instant(value: Any) -> str:

@@ -139,7 +139,7 @@ class Reader:
     name: str
     seeds: tuple[bytes, ...]
     read: Callable[[Path], object]
-    files: int = 250
+    files: int = 100
 
 
 def _schedule(path: Path) -> None:
@@ -205,11 +205,11 @@ READERS = {
         Reader("clock", (CLOCK,), _clock),
         Reader("hosts", (HOSTS,), _host_list),
         *(
-            Reader(name, (run_readers.seed(name),), run_readers.measured_with(name), 50)
+            Reader(name, (run_readers.seed(name),), run_readers.measured_with(name), 25)
             for name in ("result.json", "journal.jsonl", "samples.csv", "suspended.jsonl", "jobcomp.log", "run.json")
         ),
-        Reader("metrics.json", (run_readers.seed("metrics.json"),), run_readers.shown_metrics, 100),
-        Reader("experiment.json", (run_readers.seed("experiment.json"),), run_readers.described_run, 100),
-        Reader("jobs.csv", (run_readers.seed("jobs.csv"),), _schedule, 100),
+        Reader("metrics.json", (run_readers.seed("metrics.json"),), run_readers.shown_metrics, 50),
+        Reader("experiment.json", (run_readers.seed("experiment.json"),), run_readers.described_run, 50),
+        Reader("jobs.csv", (run_readers.seed("jobs.csv"),), _schedule, 50),
     )
 }

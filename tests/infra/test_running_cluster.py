@@ -29,13 +29,12 @@ def test_all_daemons_of_the_farm_are_ready(cluster: Cluster) -> None:
 
 
 def test_the_daemons_are_unprivileged(cluster: Cluster) -> None:
-    lines = cluster.host.check_output("ps -ww -o pid=,ppid=,comm= -u %s", cluster.user).splitlines()
-    processes = [line.split(None, 2) for line in lines]
-    slurmds = {pid for pid, _, name in processes if name == "slurmd"}
-    # A slurmd that starts a program has for a moment a child with its own name.
-    names = [name for _, parent, name in processes if parent not in slurmds]
-    assert names.count("slurmd") == cluster.nodes
-    assert names.count("slurmctld") == 1
+    def daemons() -> tuple[int, int]:
+        """Numbers of slurmd and of slurmctld. A daemon that starts a program has for a moment children with its own name."""
+        names = cluster.host.check_output("ps -ww -o comm= -u %s", cluster.user).splitlines()
+        return names.count("slurmd"), names.count("slurmctld")
+
+    until(lambda: daemons() == (cluster.nodes, 1))
     assert not [p for p in cluster.host.process.filter(user="root") if f"{cluster.directory}/etc" in p.args]
 
 

@@ -1,6 +1,6 @@
 """Fuzz tests of the readers: for any content of a file they return jobs or raise WrongUse with a message of one line.
 
-The environment variable FUZZ_EXAMPLES sets the number of examples of each test (default 150).
+The environment variable FUZZ_EXAMPLES sets the number of examples of each test (default 50).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SLEPT = b"".join(
 )  # fmt: skip
 
 EXAMPLES = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "150")),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "50")),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -185,6 +185,7 @@ def test_json(job: dict[str, Any], indent: int | None, tmp_path: Path) -> None:
         ({"time": {**NEW["time"], "end": 0, "elapsed": 60}, "state": {"current": ["RUNNING"]}}, {"run_time": -1, "wait": 10}),
         ({"time": {**NEW["time"], "start": 0, "end": 0}, "state": {"current": "PENDING"}}, {"run_time": -1, "wait": -1}),
         ({"required": {"CPUs": 8, "memory_per_cpu": None, "memory_per_node": number(4000)}, "tres": {}}, {"requested_memory": -1}),
+        ({"user": "half of a pair: \ud800", "cluster": "\udc00"}, {"user": 1}),
         ({"tres": None, "required": None, "user": None, "association": None}, {"user": -1, "allocated_processors": -1}),
     ],
 )
