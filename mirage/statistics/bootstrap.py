@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -22,9 +21,11 @@ _LONGER, _FEWEST_BLOCKS = 3, 5
 _AT_ONCE = 8_000_000  # number of counts in memory at a time: products of large matrices are faster
 
 
-def student(freedom: float) -> float:
-    """97.5 % quantile of Student's t. freedom: degrees of freedom, any number above 0."""
-    return float(stdtrit(freedom, 0.5 + LEVEL / 2))
+def student(freedom: float, share: float = 0.5 + LEVEL / 2) -> float:
+    """Quantile of Student's t. freedom: degrees of freedom, any number above 0."""
+    from scipy.special import stdtrit  # takes as long to import as all else that a command without intervals imports
+
+    return float(stdtrit(freedom, share))
 
 
 def automatic_length(series: Floats) -> float:

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import stdtrit
 
-from mirage.statistics.bootstrap import LEVEL, Floats, Interval
+from mirage.statistics.bootstrap import LEVEL, Floats, Interval, student
 
 EQUIVALENCE_LEVEL = 0.90
 """Level of the interval that has to lie within the margin: two one-sided tests at 5 % each (Schuirmann 1987)."""
@@ -52,12 +50,12 @@ class Part:
         these reach farther.
         """
         draws = self.above if is_above else self.below
-        student = -float(stdtrit(self.freedom, tail)) * self.error if self.error else 0.0
+        half = -student(self.freedom, tail) * self.error if self.error else 0.0
         if not draws.size:
-            return student
+            return half
         rest, whole = math.modf((1 - tail) * (len(draws) - 1))
         low, high = draws[int(whole)], draws[min(int(whole) + 1, len(draws) - 1)]
-        return max(student, float(low + rest * (high - low)))
+        return max(half, float(low + rest * (high - low)))
 
 
 @dataclass(frozen=True)
@@ -101,6 +99,8 @@ class Estimate:
         least, most = math.log(_LEAST_TAIL), math.log(0.5)
         if too_wide(most) > 0:
             return 1.0
+        from scipy.optimize import brentq  # see `student`
+
         return 2 * (_LEAST_TAIL if too_wide(least) <= 0 else math.exp(brentq(too_wide, least, most)))
 
     def _half_width(self, tail: float, *, is_above: bool) -> float:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from mirage.kinds.filler.simulation import PREEMPTED, fill
 from mirage.simulation import saturation
 from mirage.simulation.simulation import delayed
+from mirage.statistics.bootstrap import student
 from mirage.workloads.models import estimates
 from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
 
@@ -202,9 +203,7 @@ def summary(rows: pl.DataFrame) -> pl.DataFrame:
     """Means over the repetitions: `KEYS`, `VALUES`, repetitions, and `half_VALUE`, half the 95 % interval of each value (Student's
     t; null for a single repetition).
     """
-    from scipy.special import stdtrit
-
     count = int(rows["repetition"].n_unique())
-    quantile = float(stdtrit(count - 1, 0.975)) / math.sqrt(count) if count > 1 else math.nan
+    quantile = student(count - 1) / math.sqrt(count) if count > 1 else math.nan
     halves = {f"half_{name}": (pl.col(name).std() * quantile).fill_nan(None) for name in VALUES}
     return rows.group_by(KEYS).agg(*(pl.col(name).mean() for name in VALUES), repetitions=pl.len(), **halves).sort(KEYS)

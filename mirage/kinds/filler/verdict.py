@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 from polars import col
-from scipy.special import stdtrit
 
 from mirage.kinds.filler.metrics import FAILED, OUTCOMES
 from mirage.kinds.filler.metrics import METRICS as METRICS
@@ -22,6 +21,7 @@ from mirage.metrics.usage_over_time import course
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
 from mirage.records.time_map import TimeMap
+from mirage.statistics.bootstrap import student
 from slurm_mirage.jobs.filler import SLOTS
 from slurm_mirage.rm.evidence import Layout
 
@@ -34,7 +34,6 @@ FIGURES: tuple[tuple[str, str, str], ...] = (
 
 INTERVALS = 20
 """Number of equal parts of the schedule for which loads are reported, and from which intervals of means are estimated."""
-_LEVEL = 0.95
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -144,7 +143,7 @@ def _integrals(times: Floats, levels: Floats, edges: Floats) -> Floats:
 
 def _with_interval(values: Floats) -> list[float | None]:
     """The mean of the parts, and half the width of its 95 % interval by Student's t: parts are long, and taken as independent."""
-    half = stdtrit(values.size - 1, (1 + _LEVEL) / 2) * values.std(ddof=1) / np.sqrt(values.size)
+    half = student(values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)
     return [rounded(values.mean()), rounded(half)]
 
 

@@ -44,9 +44,9 @@ def coverage(cases: int, schedulers: Sequence[str], seed: int = 1) -> pl.DataFra
 
 
 def test_the_budget_covers_the_error_of_each_metric_and_is_not_three_times_as_large() -> None:
-    table = summary(coverage(500, KNOWN), ["metric"])
+    table = summary(coverage(150, KNOWN), ["metric"])
     main = {name for name, metric in METRICS.items() if metric.is_main}
-    assert main <= set(table["metric"]) and set(table["cases"]) == {500}
+    assert main <= set(table["metric"]) and set(table["cases"]) == {150}
     assert beyond(table).is_empty(), table
 
 
