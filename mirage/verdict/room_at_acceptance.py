@@ -47,7 +47,8 @@ def with_room(candidates: pl.DataFrame, jobs: pl.DataFrame, collected: Collected
     is_known = bool(started.is_in(collected.placements["job"].implode()).all())
     if not is_known or collected.fillers is not None or collected.malleable:
         return none
-    asked = {job["id"]: _Asked.of(job) for job in jobs.iter_rows(named=True)}
+    requests = {text: Request.parse(text) for text in jobs["request"].unique()}
+    asked = {job["id"]: _Asked.of(job, requests[job["request"]]) for job in jobs.iter_rows(named=True)}
     machine = _Machine(layout, asked)
     if (held := machine.placements(collected.placements)) is None:
         return none
@@ -127,8 +128,7 @@ class _Asked:
     is_judged: bool
 
     @classmethod
-    def of(cls, job: Mapping[str, Any]) -> _Asked:
-        request = Request.parse(job["request"])
+    def of(cls, job: Mapping[str, Any], request: Request) -> _Asked:
         kind, each, count = places_of(job["processors"], job["nodes"] if job["whole_nodes"] else None, request)
         per_node = {name.partition(":")[2]: number for name, number in counts_of(request.gres) if name.partition(":")[0] == _GPU}
         total = dict(gpus_of(request.gpus))
@@ -186,8 +186,9 @@ class _Machine:
     def placements(self, placements: pl.DataFrame) -> list[_Event] | None:
         """When executions took and gave back what they had; None if the nodes of one are not known."""
         events: list[_Event] = []
+        expanded = {hosts: self._expanded(hosts) for hosts in placements["hosts"].unique()}
         for job, start, end, hosts, processors in placements.select("job", "start", "end", "hosts", "processors").iter_rows():
-            places = self._expanded(hosts)
+            places = expanded[hosts]
             if job not in self._asked or start is None or processors is None or places is None:
                 return None
             taken = self._taken(self._asked[job], places, processors)

@@ -269,7 +269,7 @@ def _slowly(jobs: list[dict[str, Any]], job: dict[str, Any]) -> bool:
     )
     places = sorted(min(free, memory // job["memory"]) for free, memory in _free(jobs, job["submit"]))
     left = places[: max(0, 3 - spoiled)]
-    return (max(left, default=0) if job["on_one"] else sum(left)) >= job["processors"]
+    return bool((max(left, default=0) if job["on_one"] else sum(left)) >= job["processors"])
 
 
 @given(JOBS, st.booleans())
