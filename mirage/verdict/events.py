@@ -197,8 +197,8 @@ def _changed_rules(collected: Collected) -> list[tuple[str | None, float, float]
     """From when until when jobs may have waited for what an event changed: the partition, None for all, begin, end.
 
     The state of a partition holds until it is UP again. Other words, and another configuration, in which limits may be others, hold
-    to the end of the run, but for words that only change which job is first. What the manager's log says of each job that it holds
-    counts only while it is changed; so does who may use a partition, if that is given when the run begins.
+    to the end of the run, but for words that only change which job is first. Rules of which the manager's log says that a job waits
+    for them count only while they are changed; so does who may use a partition, if that is given when the run begins.
     """
     events = collected.events.done(actions.SET, actions.CONFIGURE)
     found: list[tuple[str | None, float, float]] = []

@@ -2,7 +2,9 @@
 
 What each job had on each of its nodes is not recorded. So each part of a job is taken to be as large as it can be: on any one of
 its n nodes a job has all but n - 1 of its processors; a job without a request for memory has all memory of its nodes, and one of
-GPUs of any type has them of each type. Each waiting job is about to take as many of the best nodes as it can have.
+GPUs of any type has them of each type. Each waiting job is about to take as many of the best nodes as it can have. All jobs that
+wait in its partition, and in those with nodes in common, have to have room too: Slurm lets a job that has none hold those behind it
+back until its next backfill cycle.
 
 Not looked at, so that such jobs are not judged: GRES other than GPUs, reservations of jobs, switches, contiguous nodes, ranges of
 nodes, memory for each GPU, constraints with numbers or brackets.
@@ -11,7 +13,7 @@ nodes, memory for each GPU, constraints with numbers or brackets.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,36 +51,36 @@ def with_room(candidates: pl.DataFrame, jobs: pl.DataFrame, collected: Collected
         return none
     requests = {text: Request.parse(text) for text in jobs["request"].unique()}
     asked = {job["id"]: _Asked.of(job, requests[job["request"]]) for job in jobs.iter_rows(named=True)}
-    machine = _Machine(layout, asked)
+    machine = _Machine(layout, asked, jobs["partition"].unique().sort().to_list())
     if (held := machine.placements(collected.placements)) is None:
         return none
     events = [*held, *_queue(jobs, asked), *machine.absences(collected.events.absences, slack)]
-    events += [(job["accepted"], _JUDGED, job) for job in candidates.iter_rows(named=True) if asked[job["id"]].is_judged]
+    events += [(job["accepted"], _JUDGED, job) for job in candidates.iter_rows(named=True)]
     # At the same instant, changes come before the jobs that are judged by them.
     events.sort(key=lambda event: event[:2])
     machine.reserve(collected.events.reservations, slack)
-    waiting = dict.fromkeys(jobs["partition"], 0)
     found = []
-    for _, kind, subject in events:
+    for instant, kind, subject in events:
         if kind == _JUDGED:
-            if machine.has_room(asked[subject["id"]], subject, waiting):
+            if machine.all_have_room(subject, instant):
                 found.append(subject["id"])
-        elif kind == _QUEUED:
-            partition, nodes = subject
-            waiting[partition] += nodes
+        elif kind == _LEAVES:
+            machine.queue.pop(subject["id"], None)
+        elif kind == _JOINS:
+            machine.queue[subject["id"]] = subject
         else:
             machine.change(subject)
     return pl.Series("id", found, pl.Int64)
 
 
-_CHANGED, _QUEUED, _JUDGED = range(3)
+_CHANGED, _LEAVES, _JOINS, _JUDGED = range(4)
 """Kinds of events in the order in which those of one instant count."""
 _Event = tuple[float, int, Any]
 
 
 def _queue(jobs: pl.DataFrame, asked: Mapping[int, _Asked]) -> Iterator[_Event]:
-    """When jobs could start, and when they left the queue, with their partitions and most nodes. A dependency, an instant of begin,
-    and a hold are over when the job was eligible."""
+    """When jobs could start, and when they left the queue. A dependency, an instant of begin, and a hold are over when the job was
+    eligible."""
     ends = _ends_of_arrays(jobs)
     for job in jobs.filter(col("accepted").is_not_null()).iter_rows(named=True):
         of_job = asked[job["id"]]
@@ -87,8 +89,8 @@ def _queue(jobs: pl.DataFrame, asked: Mapping[int, _Asked]) -> Iterator[_Event]:
             joins = max(joins, math.inf if job["eligible"] is None else job["eligible"])
         joins = max(joins, ends.get(job["id"], joins))
         if joins < left:
-            yield joins, _QUEUED, (job["partition"], of_job.most_nodes)
-            yield left, _QUEUED, (job["partition"], -of_job.most_nodes)
+            yield joins, _JOINS, job
+            yield left, _LEAVES, job
 
 
 def _ends_of_arrays(jobs: pl.DataFrame) -> dict[int, float]:
@@ -124,7 +126,7 @@ class _Asked:
     constraint: str
     most_nodes: int
     is_late: bool
-    """Whether it cannot start when it is accepted, because of an instant of begin or a hold."""
+    """Whether it could not start when it was accepted, because of an instant of begin or a hold."""
     is_judged: bool
 
     @classmethod
@@ -134,9 +136,7 @@ class _Asked:
         total = dict(gpus_of(request.gpus))
         for gpu, number in gpus_of(request.gpus_per_task):
             total[gpu] = total.get(gpu, 0) + number * max(1, request.tasks or job["processors"] // max(1, request.cpus_per_task))
-        is_known = not (
-            request.contiguous or request.switches or request.reservation or request.memory_per_gpu or request.begin or request.hold
-        )
+        is_known = not (request.contiguous or request.switches or request.reservation or request.memory_per_gpu)
         is_known &= request.most_nodes in (0, request.nodes) and not set("*[]()") & set(request.constraint)
         is_known &= all(name.partition(":")[0] == _GPU for name, _ in counts_of(request.gres))
         is_known &= not (total and (count if kind != SLOTS else 1) > 1)
@@ -164,7 +164,7 @@ class _Change:
 class _Machine:
     """What is free on each node at an instant, which may be less than nothing, as the parts of jobs are upper bounds."""
 
-    def __init__(self, layout: Layout, asked: Mapping[int, _Asked]) -> None:
+    def __init__(self, layout: Layout, asked: Mapping[int, _Asked], partitions: Iterable[str]) -> None:
         nodes = layout.nodes
         self._asked, self._places = asked, {name: place for place, name in enumerate(nodes)}
         self._sizes = np.array([node.usable(0) for node in nodes.values()], np.int64)
@@ -179,9 +179,13 @@ class _Machine:
         self._out, self._jobs = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
         self._members = {name: np.array([node in names for node in nodes], np.bool_) for name, names in layout.partitions.items()}
         self._every = np.ones(len(nodes), np.bool_)
+        names = {name: layout.partitions.get(name, frozenset(nodes)) for name in partitions}
+        self._overlaps = {name: {other for other in names if names[other] & names[name]} for name in names}
         self._features = [node.features for node in nodes.values()]
         self._allowed: dict[str, Flags] = {"": self._every}
         self._reserved: list[tuple[float, float, Counts]] = []
+        self.queue: dict[int, Mapping[str, Any]] = {}
+        """Jobs that wait and can start, by their ids."""
 
     def placements(self, placements: pl.DataFrame) -> list[_Event] | None:
         """When executions took and gave back what they had; None if the nodes of one are not known."""
@@ -245,25 +249,30 @@ class _Machine:
         self._out[nodes] += sign * change.out
         self._jobs[nodes] += sign * (1 - change.out)
 
-    def has_room(self, of: _Asked, job: Mapping[str, Any], waiting: Mapping[str, int]) -> bool:
-        """Whether a job that waits has room now.
+    def all_have_room(self, job: Mapping[str, Any], now: float) -> bool:
+        """Whether a job has room, and all that wait for nodes of its partition have room without it: one that is looked at before
+        it finds none of its nodes taken. job: id, partition and limit, as those of the queue"""
+        waiting = [other for number, other in self.queue.items() if number != job["id"]]
+        beside = self._beside(job, waiting)
+        return self._has_room(job, beside, now) and all(self._has_room(one, self._beside(one, waiting), now) for one in beside)
 
-        job: partition, accepted, limit; waiting: by partition, the most nodes of all jobs that could start, this one included
-        """
-        members = self._members.get(job["partition"], self._every)
-        usable = members & (self._out == 0) & self._allows(of.constraint)
+    def _beside(self, job: Mapping[str, Any], waiting: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Those that wait for nodes of its partition, without itself."""
+        overlaps = self._overlaps[job["partition"]]
+        return [other for other in waiting if other["partition"] in overlaps and other["id"] != job["id"]]
+
+    def _has_room(self, job: Mapping[str, Any], beside: Sequence[Mapping[str, Any]], now: float) -> bool:
+        of = self._asked[job["id"]]
+        if not of.is_judged:
+            return False
+        usable = self._members.get(job["partition"], self._every) & (self._out == 0) & self._allows(of.constraint)
         limit = math.inf if job["limit"] is None else job["limit"]
         for begin, end, places in self._reserved:
-            if end >= job["accepted"] and begin <= job["accepted"] + limit:
+            if end >= now and begin <= now + limit:
                 usable[places] = False
-        spoiled = sum(nodes for name, nodes in waiting.items() if nodes and (self._members.get(name, self._every) & members).any())
-        if job["left"] is None or job["left"] > job["accepted"]:
-            spoiled -= of.most_nodes
-        places = np.sort(self._found(of, usable))
-        return int(places[: max(0, len(places) - spoiled)].sum()) >= self._count(of)
-
-    def _count(self, of: _Asked) -> int:
-        return 1 if of.all_gpus else of.count
+        spoiled = sum(self._asked[other["id"]].most_nodes for other in beside)
+        found = np.sort(self._found(of, usable))
+        return int(found[: max(0, len(found) - spoiled)].sum()) >= (1 if of.all_gpus else of.count)
 
     def _found(self, of: _Asked, usable: Flags) -> Counts:
         """How many places of the job each node has. A job with GPUs in total has one where a node has all that it asks for."""

@@ -68,7 +68,8 @@ def _with_room(others: pl.DataFrame, jobs: pl.DataFrame, collected: Collected, l
     is_told = collected.limits_told | ~col("request").str.contains("licences=", literal=True)
     asks = (col("request") != "") | col("memory").is_not_null() | col("whole_nodes")
     known = [name for name in layout.partitions if name not in layout.limited]
-    candidates = others.filter(asks & is_told & ~col("left_out") & ~col("limited") & col("partition").is_in(known))
+    is_late = col("request").str.contains(r"(^| )(begin|hold)=")
+    candidates = others.filter(asks & is_told & ~is_late & ~col("left_out") & ~col("limited") & col("partition").is_in(known))
     if candidates.is_empty():
         return candidates["id"]
     return room_at_acceptance.with_room(candidates, jobs, collected, layout, events.SLACK * collected.time.second)
@@ -105,8 +106,8 @@ def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
         most_nodes=pl.when(col("start").is_null()).then(waiting_nodes).otherwise(nodes),
         waiting_nodes=waiting_nodes,
         partition=col("partition").fill_null(""),
-        limited=col("limited") & (layout.enforces_limits | collected.limits_told),
-        left_out=col("dependent") | (col("restarts") > 0) | col("at_once").is_not_null(),
+        limited=col("limited") & (layout.enforces_limits and not collected.limits_told),
+        left_out=col("dependent") | (col("restarts") > 0) | col("at_once").is_not_null() | (col("limited") & collected.limits_told),
     ).with_columns(left_out=col("left_out") | events.left_out_of_latency(collected, layout))
 
 
@@ -163,11 +164,12 @@ def _judged(
         own.select("id"), on="id", how="semi", maintain_order="left"
     )
     state = state.join(
-        own.select("id", "processors", "nodes", "whole_nodes", "memory", "limited", "left_out", "request"),
+        own.select("id", "processors", "nodes", "whole_nodes", "memory", "limited", "left_out"),
         on="id",
         maintain_order="left",
     )
-    fits = (col("width") <= processors) & (col("request") == "")
+    # A job that asks for more may have no room, and hold those behind it back.
+    fits = (col("width") <= processors) & (col("asking") == 0)
     apart = ~col("limited") | (col("others") == 0)
     simple = state.filter(~col("left_out") & fits & apart & col("memory").is_null() & ~col("whole_nodes"))
     whole = state.filter(~col("left_out") & fits & apart & (col("memory").is_not_null() | col("whole_nodes")))
@@ -184,11 +186,13 @@ def _judged(
 
 def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame, changes: pl.DataFrame, absences: pl.DataFrame) -> pl.DataFrame:
     """Of each job when it was accepted: id; width, processors of all running and waiting jobs, itself included, and of nodes out of
-    service; nodes_taken, on which the others may be, or which are out of service; others, their number."""
+    service; nodes_taken, on which the others may be, or which are out of service; others, their number; asking, how many of those
+    that wait, itself included, ask for more than processors and memory."""
 
     def change(table: pl.DataFrame, time: str, sign: int, nodes: str, counted: int) -> pl.DataFrame:
         accepted = col("id") if time == "accepted" else pl.lit(None, pl.Int64)
         amounts = {"width": sign * col("width"), "nodes_taken": sign * col(nodes), "others": pl.lit(sign * counted)}
+        amounts["asking"] = sign * (col("request") != "").cast(pl.Int64) if time in ("accepted", "left") else pl.lit(0)
         events = table.select(time=time, id=accepted, own_nodes=nodes, **amounts)
         return events.drop_nulls("time")
 
@@ -209,5 +213,7 @@ def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame, changes: pl.D
     )
     # At the same instant, changes of processors in use come before submissions.
     events = events.sort("time", col("id").is_not_null(), maintain_order=True)
-    sums = events.with_columns(col("width", "nodes_taken", "others").cum_sum())
-    return sums.drop_nulls("id").select("id", "width", nodes_taken=col("nodes_taken") - col("own_nodes"), others=col("others") - 1)
+    sums = events.with_columns(col("width", "nodes_taken", "others", "asking").cum_sum())
+    return sums.drop_nulls("id").select(
+        "id", "width", "asking", nodes_taken=col("nodes_taken") - col("own_nodes"), others=col("others") - 1
+    )

@@ -115,6 +115,9 @@ def test_jobs_that_had_room(tmp_path: Path, others: tuple[dict[str, Any], ...], 
         # A job of 8 processors that waits on one node or on 4; the last one has 15 processors, or 11 beside it.
         ({"processors": 1, "request": "nodes=1"}, True),
         ({"processors": 8}, False),
+        # It has no room, so that Slurm looks at none behind it.
+        ({"processors": 1, "request": "gres=gpu:a100:3"}, False),
+        ({"processors": 1, "request": "switches=1"}, False),
         # It could start from 950 or from 3900 on.
         ({"processors": 8, "request": "begin=50", "eligible": 950.0}, False),
         ({"processors": 8, "request": "begin=3000", "eligible": 3900.0}, True),
@@ -261,13 +264,15 @@ def _free(jobs: list[dict[str, Any]], instant: float) -> list[list[int]]:
 
 
 def _slowly(jobs: list[dict[str, Any]], job: dict[str, Any]) -> bool:
-    """Whether a job had room, whatever nodes the waiting ones took."""
-    spoiled = sum(
-        1 if other["on_one"] else other["processors"]
-        for other in jobs
-        if other is not job and other["submit"] <= job["submit"] < other["start"]
-    )
-    places = sorted(min(free, memory // job["memory"]) for free, memory in _free(jobs, job["submit"]))
+    """Whether a job and all that waited had room, whatever nodes the others that waited took."""
+    now = job["submit"]
+    waiting = [other for other in jobs if other is not job and other["submit"] <= now < other["start"]]
+    return all(_fits(jobs, one, now, [other for other in waiting if other is not one]) for one in (job, *waiting))
+
+
+def _fits(jobs: list[dict[str, Any]], job: dict[str, Any], now: float, others: list[dict[str, Any]]) -> bool:
+    spoiled = sum(1 if other["on_one"] else other["processors"] for other in others)
+    places = sorted(min(free, memory // job["memory"]) for free, memory in _free(jobs, now))
     left = places[: max(0, 3 - spoiled)]
     return bool((max(left, default=0) if job["on_one"] else sum(left)) >= job["processors"])
 
