@@ -105,7 +105,10 @@ class Collected:
     """A row per job, in the same order, with id and these columns:
 
     slurm_id, restarts, cancel_wanted, limit_extended, whole_nodes; user, group, executable, queue as in the workload
-    dependent: whether it was submitted with a dependency, or asked for more than processors and memory
+    dependent: whether it was submitted with a dependency
+    request: what else it asked for beside processors, memory for each, and a partition (`Request.words`)
+    array: the id of task 0 of its array, null if it is not a task
+    at_once: how many tasks of its array may run at once; null: any number, or no array
     memory: MiB per processor that it was submitted with; null if none
     limited: whether it was submitted under an account or a QOS, which may have limits (see `wait_causes.with_told_limits`)
     recorded: whether sigsleep has a record of the last execution
@@ -185,6 +188,8 @@ class Collected:
     """Columns of `AVAILABILITY_SCHEMA`: when nodes were out of service, or emptied for maintenance."""
     placements: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PLACEMENTS_SCHEMA))
     """Columns of `PLACEMENTS_SCHEMA`: which nodes the executions of jobs had."""
+    limits_told: bool = False
+    """Whether `limited` of the evidence is what the manager has said (`wait_causes.with_told_limits`)."""
     halted_by_events: float = 0.0
     """The part of `halted` after events that ended the controller."""
     names: Names = IMPLEMENTATIONS[DEFAULT].records.names
@@ -555,7 +560,10 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, grace: float) -> pl.DataFrame
         clipped=wanted < col("launch_cost"),
         freed=time.length(col("v_freed") - col("v_ended")),
         whole_nodes=col("nodes").is_not_null(),
-        dependent=(col("dependency") != "") | (col("request") != ""),
+        dependent=col("dependency") != "",
+        request="request",
+        array="array",
+        at_once="at_once",
         memory="memory",
         limited=(col("account") != "") | (col("qos") != ""),
         user="user",

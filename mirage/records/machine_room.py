@@ -17,6 +17,7 @@ from polars import col
 
 from mirage.records.cluster_events import Absence, ClusterEvents, Reservation, by_node
 from slurm_mirage.base import hostlist
+from slurm_mirage.jobs.request import Request
 from slurm_mirage.rm.evidence import Layout
 
 Floats = NDArray[np.float64]
@@ -57,6 +58,24 @@ NEEDS_SCHEMA = {
 }
 """What is asked of `room`, a row for each time of a job: processors is the total; begin and end of the time."""
 _CHANGES = {"node": pl.Int64, "time": pl.Float64, **dict.fromkeys(("free", "out", "reserved", "announced"), pl.Float64)}
+
+
+def places_of(processors: int, nodes: int | None, request: Request) -> tuple[str, int, int]:
+    """What a job needs of nodes: kind, each, count.
+
+    processors, nodes: as in the plan, where `nodes` is the number of whole nodes, None for a job that shares them
+    """
+    if nodes:
+        return WHOLE, 0, nodes
+    if request.exclusive:
+        return WHOLE, 0, max(1, request.nodes)
+    each = max(1, request.cpus_per_task)
+    tasks = request.tasks or max(1, processors // each)
+    if request.tasks_per_node:
+        return NODES, each * request.tasks_per_node, max(request.nodes, -(-tasks // request.tasks_per_node))
+    if request.nodes and not request.most_nodes > request.nodes:
+        return NODES, -(-tasks // request.nodes) * each, request.nodes
+    return SLOTS, each, tasks
 
 
 def room(needs: pl.DataFrame, layout: Layout, states: pl.DataFrame) -> pl.DataFrame:

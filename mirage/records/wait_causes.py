@@ -21,7 +21,7 @@ from polars import col
 
 from mirage.metrics.classes import RUNTIMES, sizes
 from mirage.records.collect import Collected
-from mirage.records.machine_room import NEEDS_SCHEMA, NODES, SLOTS, WHOLE, Room, first_free, node_states, room
+from mirage.records.machine_room import NEEDS_SCHEMA, SLOTS, Room, first_free, node_states, places_of, room
 from mirage.records.run_records import NS, read_text
 from mirage.records.time_map import TimeMap
 from mirage.text.words import counted, duration
@@ -156,15 +156,17 @@ def read_reasons(path: Path, time: TimeMap, records: Records, ids: pl.DataFrame)
 
 
 def with_told_limits(collected: Collected, reasons: pl.DataFrame) -> Collected:
-    """The records in which only those jobs are `limited` of which the manager has said that they wait for a limit.
+    """The records in which those jobs are `limited` of which the manager has said that they wait for a limit, or for licences. Of
+    the tasks of an array it says so of one.
 
     reasons: as `read_reasons` gives them; without any nothing changes, as the manager may not have told
     """
     if reasons.is_empty():
         return collected
-    told = reasons.filter(col("word").is_in([word.value for word in _LIMITS]))["job"].unique()
-    evidence = collected.evidence.with_columns(limited=col("limited") & col("id").is_in(told.implode()))
-    return replace(collected, evidence=evidence)
+    words = [word.value for word in (*_LIMITS, WaitWord.LICENCE)]
+    told = col("id").is_in(reasons.filter(col("word").is_in(words))["job"].unique().implode())
+    of_array = col("array").is_not_null() & told.any().over("array")
+    return replace(collected, evidence=collected.evidence.with_columns(limited=told | of_array), limits_told=True)
 
 
 # ---- the jobs ----
@@ -209,22 +211,8 @@ def _asked(row: PlanRow) -> tuple[Any, ...]:
     more = request.constraint or request.gres or request.gpus or request.gpus_per_task or request.licences or request.switches
     limits = bool(more or request.contiguous or request.memory_per_node or request.memory_per_gpu or row.memory)
     waits_for = row.dependency != ""
-    return (row.id, *_places(row, request), row.owner, waits_for, limits, request.hold, request.begin, row.array, row.at_once)
-
-
-def _places(row: PlanRow, request: Request) -> tuple[str, int, int]:
-    """What the job needs of nodes: kind, each, count (`machine_room`)."""
-    if row.nodes:
-        return WHOLE, 0, row.nodes
-    if request.exclusive:
-        return WHOLE, 0, max(1, request.nodes)
-    each = max(1, request.cpus_per_task)
-    tasks = request.tasks or max(1, row.processors // each)
-    if request.tasks_per_node:
-        return NODES, each * request.tasks_per_node, max(request.nodes, -(-tasks // request.tasks_per_node))
-    if request.nodes and not request.most_nodes > request.nodes:
-        return NODES, -(-tasks // request.nodes) * each, request.nodes
-    return SLOTS, each, tasks
+    places = places_of(row.processors, row.nodes, request)
+    return (row.id, *places, row.owner, waits_for, limits, request.hold, request.begin, row.array, row.at_once)
 
 
 # ---- the layers: job, time, and a value each ----

@@ -77,7 +77,7 @@ def run_time_resolution(collected: Collected) -> float:
 def _rules_are_known(collected: Collected, layout: Layout, scheduling: Scheduling) -> bool:
     known = collected.evidence
     limited = col("limited") & layout.enforces_limits
-    apart = known.select(col("dependent") | limited | (col("memory").fill_null(0) > 0)).to_series().any()
+    apart = known.select(col("dependent") | (col("request") != "") | limited | (col("memory").fill_null(0) > 0)).to_series().any()
     return (
         scheduling.by_submission
         and collected.fillers is None

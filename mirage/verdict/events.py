@@ -34,6 +34,10 @@ SHOWN = 3
 """Number of events that a reason names."""
 ENDS_WITHIN = 60.0
 """Real seconds after an event by which the farm has noted the end of a daemon that it caused."""
+_ACCESS = ("allow", "deny")
+"""Begins of the words that say which jobs may use a partition."""
+_LIMITED = ("account", "user", "qos")
+"""What `set` events give limits: where a job waits for one, the manager's log says so (`Collected.limits_told`)."""
 _NO_WAITS = ("priority", "fairshare", "weight", "comment", "reason", "description", "nice", "preempt", "gracetime")
 """Begins of the words of a `set` event because of which no job waits while what it needs is idle."""
 
@@ -180,7 +184,7 @@ def left_out_of_latency(collected: Collected, layout: Layout) -> pl.Expr:
         reason |= between(begin, end + collected.halted_by_events)
     held = [int(event.target) for event in events.done(actions.HOLD) if event.target.isdecimal()]
     reason |= col("id").is_in(held)
-    for partition, begin, end in _changed_rules(events.done(actions.SET, actions.CONFIGURE)):
+    for partition, begin, end in _changed_rules(collected):
         of_partition = pl.lit(True) if partition is None else col("partition").is_in([partition, ""])
         reason |= of_partition & between(begin, end)
     for one in _reservations(collected, layout, are_small=False):
@@ -189,12 +193,14 @@ def left_out_of_latency(collected: Collected, layout: Layout) -> pl.Expr:
     return reason
 
 
-def _changed_rules(events: Sequence[RunEvent]) -> list[tuple[str | None, float, float]]:
+def _changed_rules(collected: Collected) -> list[tuple[str | None, float, float]]:
     """From when until when jobs may have waited for what an event changed: the partition, None for all, begin, end.
 
     The state of a partition holds until it is UP again. Other words, and another configuration, in which limits may be others, hold
-    to the end of the run, but for words that only change which job is first.
+    to the end of the run, but for words that only change which job is first. Rules of which the manager's log says that a job waits
+    for them count only while they are changed; so does who may use a partition, if that is given when the run begins.
     """
+    events = collected.events.done(actions.SET, actions.CONFIGURE)
     found: list[tuple[str | None, float, float]] = []
     closed: dict[str, float] = {}
     for event in events:
@@ -208,8 +214,13 @@ def _changed_rules(events: Sequence[RunEvent]) -> list[tuple[str | None, float, 
                 found.append((name, closed.pop(name), event.played))
         elif event.action == actions.SET and event.of_nodes[0] != actions.SET:
             words.pop("state")
-        if event.action == actions.CONFIGURE or any(not word.startswith(_NO_WAITS) for word in words):
-            found.append((name if kind == "partition" else None, event.began, math.inf))
+        lasting = [word for word in words if not word.startswith(_NO_WAITS)]
+        if event.action == actions.CONFIGURE or lasting:
+            is_access = kind == "partition" and all(word.startswith(_ACCESS) for word in lasting)
+            is_told = kind in _LIMITED or (kind == "partition" and all(word.startswith((*_ACCESS, "qos")) for word in lasting))
+            is_over = (collected.limits_told and is_told) or (is_access and event.instant <= collected.time.origin)
+            is_over &= event.action == actions.SET
+            found.append((name if kind == "partition" else None, event.began, event.played if is_over else math.inf))
     return [*found, *((name, begin, math.inf) for name, begin in closed.items())]
 
 

@@ -4,11 +4,13 @@ A job need not have waited if, when Slurm accepted it, processors that it could 
 
 - in its partition: all jobs of partitions that have nodes in common with it count as waiting or running there;
 - with a request for memory, or for whole nodes: whole idle nodes, of which those with the least memory are assumed to be left;
+- with other requests, or with one for memory or whole nodes: what `room_at_acceptance` says;
 - where limits of accounts and QOS hold: Slurm's log says of no limit that the job waited for it (docs/why.md), or without such a
-  log nothing else ran or waited.
+  log nothing else ran or waited; with licences: Slurm's log does not say so of them.
 
-Jobs with a dependency, and jobs of a partition with limits of its own, are left out: nothing tells what they waited for. So are
-jobs that Slurm requeued: their start is the last one.
+Jobs with a dependency, an instant of begin, or a hold, tasks of an array that lets only some run at once, and jobs of a partition
+with limits of its own, are left out: nothing tells what they waited for. So are jobs that Slurm requeued: their start is the last
+one.
 
 Where fillers take what is idle, a job waits until they have left its nodes, which is a delay by Slurm's configuration: the latency
 counts from then on. Others are left out, unless no filler ran when they were accepted: they waited for what Slurm planned around
@@ -22,7 +24,7 @@ import polars as pl
 from polars import col
 
 from mirage.records.collect import Collected
-from mirage.verdict import events
+from mirage.verdict import events, room_at_acceptance
 from slurm_mirage.rm.evidence import Layout
 
 
@@ -49,7 +51,8 @@ def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
         )
         for partition, own, shared in _parts(jobs, layout)
     ]
-    ids = pl.concat([*latencies, pl.Series("id", [], pl.Int64)])
+    counted = pl.concat([*latencies, pl.Series("id", [], pl.Int64)])
+    ids = pl.concat([counted, _with_room(jobs.filter(~col("id").is_in(counted.implode())), jobs, collected, layout)])
     started = jobs.drop_nulls("start").filter(col("id").is_in(ids.implode()))
     since = ["accepted", "eligible"]
     if collected.fillers is not None:
@@ -58,6 +61,18 @@ def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
             (col("vacated") >= col("accepted")).fill_null(False) | ~_filled(started, collected.fillers.executions)
         )
     return started.select(latency=col("start") - pl.max_horizontal(since)).to_series()
+
+
+def _with_room(others: pl.DataFrame, jobs: pl.DataFrame, collected: Collected, layout: Layout) -> pl.Series:
+    """Ids of those of the other jobs of which the nodes tell that they need not have waited."""
+    is_told = collected.limits_told | ~col("request").str.contains("licences=", literal=True)
+    asks = (col("request") != "") | col("memory").is_not_null() | col("whole_nodes")
+    known = [name for name in layout.partitions if name not in layout.limited]
+    is_late = col("request").str.contains(r"(^| )(begin|hold)=")
+    candidates = others.filter(asks & is_told & ~is_late & ~col("left_out") & ~col("limited") & col("partition").is_in(known))
+    if candidates.is_empty():
+        return candidates["id"]
+    return room_at_acceptance.with_room(candidates, jobs, collected, layout, events.SLACK * collected.time.second)
 
 
 def _filled(jobs: pl.DataFrame, fillers: pl.DataFrame) -> pl.Series:
@@ -70,8 +85,8 @@ def _filled(jobs: pl.DataFrame, fillers: pl.DataFrame) -> pl.Series:
 def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
     """The jobs that are in any record, with accepted, width (processors that they take), most_nodes (on which they may be), memory
     (MiB per processor), limited, and left_out."""
-    known = ["whole_nodes", "memory", "limited", "dependent", "restarts"]
-    known += [*(["vacated"] if collected.fillers is not None else []), *(["limit"] if collected.events else [])]
+    known = ["whole_nodes", "memory", "limited", "dependent", "restarts", "request", "array", "at_once", "limit"]
+    known += ["vacated"] if collected.fillers is not None else []
     jobs = collected.jobs.filter(col("state") != "LOST").join(
         collected.evidence.select("id", *known), on="id", maintain_order="left"
     )
@@ -91,8 +106,8 @@ def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
         most_nodes=pl.when(col("start").is_null()).then(waiting_nodes).otherwise(nodes),
         waiting_nodes=waiting_nodes,
         partition=col("partition").fill_null(""),
-        limited=col("limited") & layout.enforces_limits,
-        left_out=col("dependent") | (col("restarts") > 0),
+        limited=col("limited") & (layout.enforces_limits and not collected.limits_told),
+        left_out=col("dependent") | (col("restarts") > 0) | col("at_once").is_not_null() | (col("limited") & collected.limits_told),
     ).with_columns(left_out=col("left_out") | events.left_out_of_latency(collected, layout))
 
 
@@ -144,14 +159,17 @@ def _judged(
         size; absences: `events.taken` of the partition's nodes
     """
     nodes = [layout.nodes[name] for name in layout.partitions.get(partition, layout.nodes)]
-    processors = sum(node.processors for node in nodes)
+    processors = sum(node.usable(0) for node in nodes)
     state = _state_at_acceptance(shared, pauses, changes, absences).join(
         own.select("id"), on="id", how="semi", maintain_order="left"
     )
     state = state.join(
-        own.select("id", "processors", "nodes", "whole_nodes", "memory", "limited", "left_out"), on="id", maintain_order="left"
+        own.select("id", "processors", "nodes", "whole_nodes", "memory", "limited", "left_out"),
+        on="id",
+        maintain_order="left",
     )
-    fits = col("width") <= processors
+    # A job that asks for more may have no room, and hold those behind it back.
+    fits = (col("width") <= processors) & (col("asking") == 0)
     apart = ~col("limited") | (col("others") == 0)
     simple = state.filter(~col("left_out") & fits & apart & col("memory").is_null() & ~col("whole_nodes"))
     whole = state.filter(~col("left_out") & fits & apart & (col("memory").is_not_null() | col("whole_nodes")))
@@ -168,11 +186,13 @@ def _judged(
 
 def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame, changes: pl.DataFrame, absences: pl.DataFrame) -> pl.DataFrame:
     """Of each job when it was accepted: id; width, processors of all running and waiting jobs, itself included, and of nodes out of
-    service; nodes_taken, on which the others may be, or which are out of service; others, their number."""
+    service; nodes_taken, on which the others may be, or which are out of service; others, their number; asking, how many of those
+    that wait, itself included, ask for more than processors and memory."""
 
     def change(table: pl.DataFrame, time: str, sign: int, nodes: str, counted: int) -> pl.DataFrame:
         accepted = col("id") if time == "accepted" else pl.lit(None, pl.Int64)
         amounts = {"width": sign * col("width"), "nodes_taken": sign * col(nodes), "others": pl.lit(sign * counted)}
+        amounts["asking"] = sign * (col("request") != "").cast(pl.Int64) if time in ("accepted", "left") else pl.lit(0)
         events = table.select(time=time, id=accepted, own_nodes=nodes, **amounts)
         return events.drop_nulls("time")
 
@@ -193,5 +213,7 @@ def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame, changes: pl.D
     )
     # At the same instant, changes of processors in use come before submissions.
     events = events.sort("time", col("id").is_not_null(), maintain_order=True)
-    sums = events.with_columns(col("width", "nodes_taken", "others").cum_sum())
-    return sums.drop_nulls("id").select("id", "width", nodes_taken=col("nodes_taken") - col("own_nodes"), others=col("others") - 1)
+    sums = events.with_columns(col("width", "nodes_taken", "others", "asking").cum_sum())
+    return sums.drop_nulls("id").select(
+        "id", "width", "asking", nodes_taken=col("nodes_taken") - col("own_nodes"), others=col("others") - 1
+    )

@@ -85,13 +85,18 @@ class MadeFolder:
         partition: str = "",
         qos: str = "",
         malleable: str = "",
+        request: str = "",
+        array: int | None = None,
+        at_once: int | None = None,
         **workload: Any,
     ) -> int:
         """Plan a job, and journal its submission; its id."""
         number = len(self.plan) + 1
         name = f"RUN.{number}"
         row = PlanRow(number - 1, number, due, processors, nodes, runtime, limit_minutes, cancel_after, partition, name)
-        row = replace(row, dependency=dependency, memory=memory, qos=qos, malleable=malleable)
+        row = replace(
+            row, dependency=dependency, memory=memory, qos=qos, malleable=malleable, request=request, array=array, at_once=at_once
+        )
         self.plan.append(row)
         self.lags.append(lag)
         times = {"submit": ORIGIN + due * 100 / self.shrink, "runtime": runtime * 100 / self.shrink}
@@ -121,13 +126,15 @@ class MadeFolder:
         slurm_id: int | None = None,
         submit: float | None = None,
         nodes: int = 2,
+        hosts: str = "n[1-2]",
+        eligible: float | None = None,
     ) -> None:
         """A line of the completion log."""
         row = self.plan[number - 1]
         submit = self.accepted(number) if submit is None else submit
         if ran and end is not None:
             self.freed[slurm_id or 100 + number] = end, end + 0.01 * self.speed
-        where = {"nodes": "n[1-2]", "count": nodes, "cpus": row.processors} if ran else {"nodes": "(null)", "count": 0, "cpus": 0}
+        where = {"nodes": hosts, "count": nodes, "cpus": row.processors} if ran else {"nodes": "(null)", "count": 0, "cpus": 0}
         self.jobcomp += JOBCOMP.format(
             slurm_id=slurm_id or 100 + number,
             name=row.name,
@@ -136,7 +143,7 @@ class MadeFolder:
             start=self.printed(start),
             end=self.printed(end),
             submit=self.printed(submit),
-            eligible=self.printed(submit),
+            eligible=self.printed(submit if eligible is None else eligible),
             **where,
         )
 
@@ -181,12 +188,15 @@ class MadeFolder:
         self.sigsleep += packed
         return packed
 
-    def played(self, number: int, start: float, launch: float = 0.03) -> None:
-        """Both records of a job that Slurm started at `start` and that ran its time; `launch` is real seconds."""
+    def played(self, number: int, start: float, launch: float = 0.03, **where: Any) -> None:
+        """Both records of a job that Slurm started at `start` and that ran its time.
+
+        launch: real seconds; where: nodes, hosts and eligible of `slurm`
+        """
         begun = start + launch * self.speed
         end = begun + self.plan[number - 1].runtime
         self.record(number, begun, end)
-        self.slurm(number, start, end + launch * self.speed)
+        self.slurm(number, start, end + launch * self.speed, **where)
 
     def scontrol(self, number: int, state: str, start: float, end: float, suspend_time: float | None, before: int) -> None:
         """A line of suspended.jsonl."""

@@ -279,7 +279,7 @@ class Monitor(threading.Thread):
     def look(self) -> None:
         """One round of all queries that are due. Raises ResourceManagerError."""
         now = time.time()
-        known = frozenset(self._known)
+        known, wanted = frozenset(self._known), self._held_by_events()
         self.controller = self._halts.ask("controller", self._manager.controller)
         self._answered[self.controller.boot_time] = now
         active = [job for job in self._halts.ask("queue", self._manager.queue) if job.name in self._indices]
@@ -293,7 +293,9 @@ class Monitor(threading.Thread):
         self._count(active)
         self._estimate_time_left(active, now)
         self._watch_for_stall(active, now)
-        self._release_held(active)
+        # A job that was held or released meanwhile is in one of the two; of one that was submitted meanwhile that is not known.
+        submitted = [job for job in active if self._indices[job.name] in known]
+        self._release_held(submitted, wanted | self._held_by_events())
         self._describe({job.job_id for job in active})
         if now >= self._next_sample:
             self._next_sample = now + self._sample_interval
@@ -354,9 +356,8 @@ class Monitor(threading.Thread):
         if message or self._status.message.startswith(StallDetector.PREFIX):
             self._status.message = message
 
-    def _release_held(self, active: Sequence[QueuedJob]) -> None:
-        """Release jobs that the manager itself holds, after a launch that failed on a node."""
-        wanted = self._held_by_events()
+    def _release_held(self, active: Sequence[QueuedJob], wanted: Set[int]) -> None:
+        """Release jobs that the manager itself holds, after a launch that failed on a node. wanted: ids of those held on purpose"""
         held = [job for job in active if job.held and job.job_id not in wanted]
         again = [job.job_id for job in held if self._releases[job.job_id] < MAX_RELEASES]
         if again:

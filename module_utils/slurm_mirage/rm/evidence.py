@@ -86,17 +86,21 @@ class Scheduling:
 
 @dataclass(frozen=True)
 class Node:
-    """A node: processors, MiB of memory (None: memory is not managed), and types of GPUs with their numbers ("": no type)."""
+    """A node: processors, MiB of memory for jobs (None: memory is not managed), types of GPUs with their numbers ("": no type),
+    features, and processors that jobs cannot have."""
 
     processors: int
     memory: int | None = None
     gpus: tuple[tuple[str, int], ...] = ()
+    features: frozenset[str] = frozenset()
+    set_aside: int = 0
 
     def usable(self, memory: int) -> int:
         """Processors that jobs of `memory` MiB per processor can use while the node is idle."""
+        processors = self.processors - self.set_aside
         if memory == 0 or self.memory is None:
-            return self.processors
-        return min(self.processors, self.memory // memory)
+            return processors
+        return min(processors, self.memory // memory)
 
 
 @dataclass(frozen=True)

@@ -325,16 +325,17 @@ def test_jobs_whose_wait_has_no_end_are_left_out(made: Made, tmp_path: Path) -> 
     assert made.of(cancelled, tmp_path) == [(10.0, 60.0, "resources")]
 
 
-def test_only_jobs_that_waited_for_a_limit_stay_limited(made: Made) -> None:
+def test_only_jobs_that_waited_for_a_limit_are_limited(made: Made) -> None:
     """Without reasons all jobs under an account may have: the manager may not have told."""
-    for _ in range(3):
+    for _ in range(5):
         made.job(0.0, 5.0, 50.0)
     run = made.collected()
-    run = replace(run, evidence=run.evidence.with_columns(limited=pl.col("id") > 1))
-    said = {1: WaitWord.USER, 2: WaitWord.NO_ROOM, 3: WaitWord.QOS}
+    run = replace(run, evidence=run.evidence.with_columns(limited=pl.col("id") > 1, array=pl.Series([None, None, None, 4, 4])))
+    said = {1: WaitWord.AHEAD, 2: WaitWord.NO_ROOM, 3: WaitWord.QOS, 4: WaitWord.LICENCE}
     reasons = pl.DataFrame({"job": list(said), "word": [word.value for word in said.values()]})
-    assert with_told_limits(run, reasons).evidence["limited"].to_list() == [False, False, True]
-    assert with_told_limits(run, reasons.clear()).evidence["limited"].to_list() == [False, True, True]
+    told, untold = with_told_limits(run, reasons), with_told_limits(run, reasons.clear())
+    assert told.limits_told and told.evidence["limited"].to_list() == [False, False, True, True, True]
+    assert not untold.limits_told and untold.evidence["limited"].to_list() == [False, True, True, True, True]
 
 
 def test_torn_lines_of_reasons_are_left_out(tmp_path: Path) -> None:

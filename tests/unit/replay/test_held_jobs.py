@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from test_replay_in_memory import Run, run
 
 from mirage.records.run_records import read_journal
+from slurm_mirage.rm.api import QueuedJob
 
 __all__ = ["run"]
 
@@ -29,9 +33,9 @@ def test_requests_that_the_manager_refuses_are_left_out(run: Run) -> None:
     run.check_each_was_played_once()
 
 
-def write(run: Run, jobs: int, held: int) -> None:
+def write(run: Run, jobs: int, held: int, hold: float = HOLD) -> None:
     run.write(jobs)
-    run.plan[held] = replace(run.plan[held], request=f"nodes=1 hold={HOLD}")
+    run.plan[held] = replace(run.plan[held], request=f"nodes=1 hold={hold}")
     run.rewrite()
 
 
@@ -42,6 +46,23 @@ def test_a_job_is_released_at_its_instant_and_not_by_the_monitor(run: Run) -> No
     assert job.start is not None and HOLD <= job.start - job.submitted < HOLD + 0.5
     assert [event["index"] for event in run.events() if event["event"] == "released"] == [1]
     assert result["released"] == 0
+    run.check_each_was_played_once()
+
+
+def test_a_job_that_is_released_while_the_monitor_looks_is_not_released_by_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(run, 4, 1, hold=3.0)
+    queue, slow = run.manager.queue, []
+
+    def slowly(names: Sequence[str] = (), ended: bool = False) -> list[QueuedJob]:
+        found = queue(names, ended)
+        if not names and any(job.held for job in found):
+            slow.append(1)
+            while not any(event["event"] == "released" for event in run.events()):
+                time.sleep(0.05)
+        return found
+
+    monkeypatch.setattr(run.manager, "queue", slowly)
+    assert run.play()["released"] == 0 and slow
     run.check_each_was_played_once()
 
 

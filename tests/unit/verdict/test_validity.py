@@ -729,7 +729,8 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
         jobs=frame, suspensions=pl.DataFrame(schema=schema),
         evidence=frame.select(
             "id", whole_nodes=pl.lit(False), dependent=pl.lit(False), memory=pl.lit(None, pl.Int64), limited=pl.lit(False),
-            restarts=pl.lit(0),
+            restarts=pl.lit(0), request=pl.lit(""), array=pl.lit(None, pl.Int64), at_once=pl.lit(None, pl.Int64),
+            limit=pl.lit(None, pl.Float64),
         ),
         disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0,  # type: ignore[arg-type]
         launch_cost=0.0, launch_cost_error=0.0, launch_cost_reason="", launches=REAL_TIME,

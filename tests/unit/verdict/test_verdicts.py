@@ -66,7 +66,7 @@ def collected(
         "id": range(1, count + 1), "slurm_id": range(1, count + 1), "restarts": 0, "recorded": True, "cancel_wanted": False,
         "limit_extended": False, "allocated": 1, "run_time": run, "launch": 0.02, "stretch": float(stretch), "limit": 14400.0,
         "slurm_submit": [instant + lag for instant in due], "slurm_end": end, "own_end": end, "whole_nodes": False,
-        "dependent": False, "limited": False, "launch_cost": launch_cost,
+        "dependent": False, "request": "", "array": None, "at_once": None, "limited": False, "launch_cost": launch_cost,
         "clipped": [place < clipped for place in range(count)],
     }  # fmt: skip
     frames = []

@@ -31,9 +31,11 @@ def parse_layout(text: str) -> Layout | None:
         words = {key.lower(): value.strip('"') for key, value in _WORD.findall(line)}
         try:
             if line.lower().startswith("nodename="):
-                memory = int(words["realmemory"]) if "realmemory" in words else None
-                gpus = _gpus(words.get("gres", ""))
-                nodes |= dict.fromkeys(expand(words["nodename"]), Node(int(words["cpus"]), memory, gpus))
+                memory = int(words["realmemory"]) - int(words.get("memspeclimit", 0)) if "realmemory" in words else None
+                features = frozenset(filter(None, words.get("feature", words.get("features", "")).split(",")))
+                aside = int(words.get("corespeccount", 0))
+                node = Node(int(words["cpus"]), memory, _gpus(words.get("gres", "")), features, aside)
+                nodes |= dict.fromkeys(expand(words["nodename"]), node)
             elif line.lower().startswith("partitionname="):
                 listed[words["partitionname"]] = words.get("nodes", "")
                 if words.get("qos") or "maxcpuspernode" in words:
