@@ -20,6 +20,7 @@ OUT, EMPTIED = "out of service", "emptied for maintenance"
 """OUT: by an event (drain, down, fail, not-responding) or in a maintenance window. EMPTIED: without a job from the end of the last
 one on the node, but not before the announcement of a maintenance window, until its begin."""
 NOTHING_IN_SERVICE = "no processor was in service"
+NOT_RECORDED = "the record does not tell which nodes were out of service"
 
 
 def absent_fraction(schedule: MeasuredSchedule) -> Value:
@@ -79,8 +80,9 @@ def _levels(schedule: MeasuredSchedule) -> pl.DataFrame | str:
     course, window, table = schedule.course, schedule.window, schedule.availability
     if window.length == 0:
         return NO_LENGTH
-    if isinstance(course, str) or table is None:
-        return course if isinstance(course, str) else "whether nodes were out of service is not known"
+    if isinstance(table, str) or isinstance(course, str):
+        return table if isinstance(table, str) else course
+    assert table is not None
     of_kind = {kind: pl.when(pl.col("kind") == kind).then("processors").otherwise(0) for kind in (OUT, EMPTIED)}
     spans = table.select("begin", "end", out=of_kind[OUT], emptied=of_kind[EMPTIED])
     levels_of = pl.col("out", "emptied")

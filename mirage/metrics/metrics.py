@@ -99,7 +99,7 @@ def compute(
     allocations: pl.DataFrame | None = None,
     executions: pl.DataFrame | None = None,
     fillers: pl.DataFrame | None = None,
-    availability: pl.DataFrame | None = None,
+    availability: pl.DataFrame | str | None = None,
     w2_reading: str = "magnitude",
     immediate_below: float = 1.0,
     warmup_cut: Cut = 0.0,
@@ -115,7 +115,8 @@ def compute(
     allocations: columns of `ALLOCATIONS_SCHEMA` (allocations.csv): changes of size after the start; None: no job changed its size
     executions: columns of `EXECUTIONS_SCHEMA` (executions.csv): executions before the last one; None: no job had any
     fillers: columns of `FILLERS_SCHEMA` (fillers.csv): executions of filler jobs, which do not belong to the schedule; None: none
-    availability: columns of `AVAILABILITY_SCHEMA` (availability.csv): when nodes were out of service; None: never
+    availability: columns of `AVAILABILITY_SCHEMA` (availability.csv): when nodes were out of service; None: never; a text: why that
+        is not known
     w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t)
     immediate_below: seconds; a job with a shorter wait started immediately (immediate_start.py)
     warmup_cut, cooldown_cut: what is cut off the schedule before it is measured, in seconds or as text ("3600", "5%")

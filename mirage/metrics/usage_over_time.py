@@ -23,7 +23,8 @@ class MeasuredSchedule:
 
     suspensions: columns job, suspend, resume, of all jobs; None if not known
     fillers: columns of `fillers.FILLERS_SCHEMA`; None if there were no filler jobs
-    availability: columns of `availability.AVAILABILITY_SCHEMA`; None if no event took nodes out of service
+    availability: columns of `availability.AVAILABILITY_SCHEMA`; None if no event took nodes out of service; a text: why it is not
+        known
     """
 
     population: Population
@@ -31,7 +32,7 @@ class MeasuredSchedule:
     settings: Settings
     suspensions: pl.DataFrame | None
     fillers: pl.DataFrame | None = None
-    availability: pl.DataFrame | None = None
+    availability: pl.DataFrame | str | None = None
 
     def within(self, part: Population) -> MeasuredSchedule:
         """The same schedule in another window with other jobs, by the same course."""

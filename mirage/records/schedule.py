@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from mirage.kinds.filler.records import FILLERS_FILE, read_fillers
+from mirage.metrics.availability import NOT_RECORDED
 from mirage.metrics.immediate_start import OF_LOGS, OF_RUNS
 from mirage.metrics.jobs_frame import (
     JOBS_SCHEMA,
@@ -68,7 +69,8 @@ class Schedule:
     allocations: columns of `jobs_frame.ALLOCATIONS_SCHEMA`, changes of size after the start; None if no job changed its size
     executions: columns of `jobs_frame.EXECUTIONS_SCHEMA`, executions before the last one; None if no job had any
     fillers: columns of `fillers.FILLERS_SCHEMA`, executions of filler jobs; None if there were none
-    availability: columns of `availability.AVAILABILITY_SCHEMA`; None if no event took nodes out of service
+    availability: columns of `availability.AVAILABILITY_SCHEMA`; None if no event took nodes out of service; a text, why it is not
+        known, but for jobs.csv
     processors, nodes: of the machine; None if not known
     machine: source of processors and nodes: `Trace.machine_source` of a log, "experiment.json", or "" if they are not known
     format: "swf", "sacct", "batsim", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
@@ -90,7 +92,7 @@ class Schedule:
     allocations: pl.DataFrame | None = None
     executions: pl.DataFrame | None = None
     fillers: pl.DataFrame | None = None
-    availability: pl.DataFrame | None = None
+    availability: pl.DataFrame | str | None = NOT_RECORDED
     unread: Unread = field(default_factory=Unread)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schedules import frame
 
 from mirage.metrics import metrics
-from mirage.metrics.availability import AVAILABILITY_SCHEMA, EMPTIED, OUT
+from mirage.metrics.availability import AVAILABILITY_SCHEMA, EMPTIED, NOT_RECORDED, OUT
 from mirage.records.availability import read_availability
 from slurm_mirage.base.errors import WrongUse
 
@@ -68,6 +68,12 @@ def test_they_agree_with_a_look_at_each_second(
 def test_without_events_they_are_those_of_the_machine() -> None:
     found = metrics.compute(frame({"submit": 0, "start": 0, "end": 10, "processors": 2}), 4)["metrics"]
     assert [found[name] for name in NAMES] == [0, found["utilisation"], found["loss_of_capacity"], 0]
+
+
+def test_they_are_null_if_the_record_has_no_nodes_out_of_service() -> None:
+    found = metrics.compute(frame({"submit": 0, "start": 0, "end": 10, "processors": 2}), 4, availability=NOT_RECORDED)
+    assert [found["metrics"][name] for name in NAMES] == [None] * 4
+    assert [found["null_reasons"][name] for name in NAMES] == [NOT_RECORDED] * 4
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from mirage.metrics import metrics
+from mirage.metrics.availability import NOT_RECORDED
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, JOBS_SCHEMA
 from mirage.records import schedule
 from mirage.traces.trace import LARGEST_JOB
@@ -183,6 +184,8 @@ def test_the_threshold_of_immediate_is_the_same_for_both_schedules_of_a_run_and_
     (tmp_path / "sacct.txt").write_text(f"JobID|Submit|Start|End|State|NCPUS\n{line}")
     names = ("jobs.csv", "schedule.swf", "sacct.txt", "log.swf")
     assert [schedule.read_schedule(tmp_path / name).immediate_below for name in names] == [60, 60, 60, 1]
+    # Only a run tells which nodes were out of service.
+    assert [schedule.read_schedule(tmp_path / name).availability for name in names] == [None, *[NOT_RECORDED] * 3]
     (tmp_path / "experiment.json").unlink()
     assert schedule.read_schedule(tmp_path / "sacct.txt").immediate_below == 1, "a site's"
 
