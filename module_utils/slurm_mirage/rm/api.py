@@ -558,6 +558,10 @@ class Commands(ResourceManager, Protocol):
         nodes = self.nodes()
         return Registered(nodes.states, nodes.ready, nodes.all_ready)
 
+    def ask_nodes(self) -> str:
+        """Have the controller ask the nodes that have not registered with it since its start; which ones, empty for none."""
+        return ""
+
     def return_nodes(self) -> str:
         """Return all nodes to service that are drained or down, whoever took them out; which ones, empty for none."""
         return ""
