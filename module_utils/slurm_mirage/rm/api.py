@@ -484,6 +484,11 @@ class ResourceManager(Protocol):
         """
         return [job for job in self.details(job_ids) if job.state not in NOT_ENDED]
 
+    def saved_jobs(self) -> Sequence[Path]:
+        """The files without which the controller knows no job at its next start, and numbers them from the first number on; none if
+        there are none, or if another record keeps the numbers."""
+        return ()
+
     def completions_size(self) -> int:
         """Present size in bytes of the lasting record of ended jobs. Raises nothing."""
         ...

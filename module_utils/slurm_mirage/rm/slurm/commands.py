@@ -496,6 +496,12 @@ class Slurm(ResourceManager):
         # Without accounting it fails.
         return known if result.returncode else [*known, *parse_accounted(result.stdout)]
 
+    def saved_jobs(self) -> Sequence[Path]:
+        """As `ResourceManager.saved_jobs`. slurmdbd takes a number that comes again for the same job."""
+        if re.search(r"^AccountingStorageType += accounting_storage/none$", self._ask("scontrol", "show", "config"), re.MULTILINE):
+            return [self._instance / "state" / name for name in ("job_state", "job_state.old")]
+        return ()
+
     def completions_size(self) -> int:
         return daemon_log.size(self._completions_path)
 
