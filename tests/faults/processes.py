@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
+from contextlib import ExitStack
 
 from slurm_mirage.base.processes import start_time
 
-from .lane import DONE, ENDED, Ended, Lane, expect, until
+from .lane import CPUS, DONE, ENDED, Ended, Lane, checked, expect, until
 from .table import Wrong, fault
 
 STOPPED = 20.0
 """Seconds for which slurmctld is stopped."""
+REFUSING = "mirage_faults"
+"""Name of the nftables table that refuses connections."""
 
 
 @fault("replay-killed", "SIGKILL to the replay", "`failed:` says that it was killed; the same command finishes", quick=True)
@@ -87,6 +91,23 @@ def slurmctld_stopped(lane: Lane) -> None:
     if not STOPPED / 2 <= halted <= 2 * STOPPED:
         raise Wrong(f"halted is {halted:.1f} s after {STOPPED:.0f} s without slurmctld")
     lane.complete()
+
+
+@fault(
+    "registration-refused",
+    "connections to all slurmd refused while slurmctld restarts with another CONFIG on the event clock, until it gives one up",
+    "`ok:`, as the node is asked again",
+)
+def registration_refused(lane: Lane) -> None:
+    lane.build(SPEED="event", CONFIG="fifo")
+    ports = ", ".join(re.findall(r" Port=(\d+)", lane.slurm("scontrol", "--oneliner", "show", "nodes").stdout))
+    chain = f"type filter hook output priority 0;\ntcp dport {{ {ports} }} reject with tcp reset"
+    with ExitStack() as refused:
+        checked(["nft", f"table inet {REFUSING} {{\nchain out {{\n{chain}\n}}\n}}"])
+        refused.callback(checked, ["nft", f"delete table inet {REFUSING}"])
+        command = lane.start("cluster", NODES=lane.nodes, CPUS=CPUS, SPEED="event", CONFIG="backfill")
+        until(lambda: "unknown*" in lane.slurm("sinfo", "--noheader", "--format=%T").stdout, "a node that slurmctld has given up")
+    expect(lane.ended(command), ("ok",))
 
 
 @fault("munged-killed", "SIGKILL to munged", "`ok:`, or the reason names munged; each job once")

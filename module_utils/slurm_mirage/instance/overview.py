@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ..rm.evidence import Names
 from ..rm.registry import IMPLEMENTATIONS, manager_of
 from .instance import active_run, read_progress
 from .manager import manager_at
+from .registration import Registration
 
 UNKNOWN = Registered({}, 0, all_ready=False)
 
@@ -59,7 +61,7 @@ def wait_for_nodes(directory: Path, manager: Commands, names: Names, timeout: in
     (0: return immediately).
     """
     if not timeout:
-        return dict(registered_of(manager).states)
+        return dict(registered_of(manager.registered).states)
     queries = NodeQueries(manager)
     queries.start()
     best, deadline = -1, time.monotonic() + timeout
@@ -83,20 +85,22 @@ def wait_for_nodes(directory: Path, manager: Commands, names: Names, timeout: in
 class NodeQueries(threading.Thread):
     """Queries the nodes again and again. Without the controller, a query takes up to a minute.
 
-    It returns nodes to service that the resource manager has drained by itself: a controller which was killed and restored, or
-    whose host was held up. A replay does so otherwise, but it may have been killed, too.
+    It has nodes asked again that do not register. It returns nodes to service that the resource manager has drained by itself:
+    a controller which was killed and restored, or whose host was held up. A replay does so otherwise, but it may have been killed,
+    too.
     """
 
     def __init__(self, manager: Commands) -> None:
         super().__init__(daemon=True)
         self._manager = manager
+        self._registration = Registration(manager)
         self.nodes = UNKNOWN
 
     def run(self) -> None:
         """The thread's work."""
         while True:
             began = time.monotonic()
-            self.nodes = registered_of(self._manager)
+            self.nodes = registered_of(self._registration.look)
             if any(state.startswith("drain") for state in self.nodes.states):
                 with suppress(ResourceManagerError, WrongUse):
                     self._manager.resume_nodes()
@@ -104,10 +108,10 @@ class NodeQueries(threading.Thread):
             time.sleep(max(0.5, 4 * (time.monotonic() - began)))
 
 
-def registered_of(manager: Commands) -> Registered:
-    """The nodes; none if the controller does not answer."""
+def registered_of(query: Callable[[], Registered]) -> Registered:
+    """The answer to the query; no nodes if the controller does not answer."""
     try:
-        return manager.registered()
+        return query()
     except (ResourceManagerError, WrongUse):
         return UNKNOWN
 

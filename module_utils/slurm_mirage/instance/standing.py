@@ -26,6 +26,7 @@ from ..rm.api import Commands, ResourceManagerError
 from ..rm.registry import manager_of
 from .instance import active_run
 from .manager import manager_at
+from .registration import Registration
 
 RECORD = "built.json"
 FOLDERS = ("etc", "lib", "bin")
@@ -154,8 +155,8 @@ def _restart_clean(directory: Path, record: Record, run: str, manager: Commands)
     if (farm := running_farm(directory)) is None:
         raise ResourceManagerError("the farm does not run")
     processes.send(farm["pid"], farm["start_time"], signal.SIGHUP)
-    digest, deadline = file_digest(specification), time.monotonic() + READY_TIMEOUT
-    while not _is_clean(directory, digest, run) or not _are_ready(manager):
+    digest, deadline, registration = file_digest(specification), time.monotonic() + READY_TIMEOUT, Registration(manager)
+    while not _is_clean(directory, digest, run) or not _are_ready(registration):
         if time.monotonic() > deadline:
             raise ResourceManagerError("slurmctld did not get ready with a clean state")
         time.sleep(0.1)
@@ -168,10 +169,10 @@ def _is_clean(directory: Path, specification: str, run: str) -> bool:
     return state is not None and state.get("specification") == specification and is_complete(state) and _fresh_for(directory) == run
 
 
-def _are_ready(manager: Commands) -> bool:
+def _are_ready(registration: Registration) -> bool:
     """Whether all nodes are ready; False also while slurmctld does not answer."""
     try:
-        return manager.registered().all_ready
+        return registration.look().all_ready
     except ResourceManagerError:
         return False
 
@@ -181,8 +182,8 @@ def _with_all_nodes(manager: Commands, mends: bool) -> str:
     if manager.registered().all_ready:
         return ""
     names = manager.return_nodes() if mends else ""
-    deadline = time.monotonic() + READY_TIMEOUT
-    while not (nodes := manager.registered()).all_ready:
+    registration, deadline = Registration(manager), time.monotonic() + READY_TIMEOUT
+    while not (nodes := registration.look()).all_ready:
         if not mends or time.monotonic() > deadline:
             states = ", ".join(f"{number} {state}" for state, number in sorted(nodes.states.items()))
             raise ResourceManagerError(f"nodes are not ready: {states}")

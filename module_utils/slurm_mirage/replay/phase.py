@@ -2,7 +2,8 @@
 
 A controller counts its timers (scheduling, backfilling, pings, saves) from its start. So the replay starts it again at a whole
 STEP of the cluster's time, while time stands, and begins START_AFTER later. Backfilling rounds instants to whole minutes, and
-accounting to whole hours, of the calendar: the calendar's phase is the same as well.
+accounting to whole hours, of the calendar: the calendar's phase is the same as well. Jobs of earlier runs would be purged during
+this one, each time with a cycle of backfilling: the controller is made to forget them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import struct
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..base import processes
@@ -33,13 +35,13 @@ _LOCK = struct.Struct("@hhqqi4x")  # struct flock of fcntl(2): type, whence, sta
 _NS = 1_000_000_000
 
 
-def restart_controller(instance: Path, driver: int, waker: Waker) -> int | None:
+def restart_controller(instance: Path, driver: int, waker: Waker, forgotten: Iterable[Path]) -> int | None:
     """Start the controller again at a whole STEP; returns the virtual instant (ns since the epoch) at which the run begins.
 
     None: no controller has told the clock its process id, as slurmctld does.
 
-    driver: the descriptor of `drive`. The farm, which starts the controller again, holds the clock until it is ready.
-    Raises Failed or Stopped.
+    driver: the descriptor of `drive`. The farm, which starts the controller again, holds the clock until it is ready. forgotten:
+    files of the controller's that it must not find at its start. Raises Failed or Stopped.
     """
     before = clock_page.scheduler(instance)
     if before <= 0:
@@ -48,8 +50,23 @@ def restart_controller(instance: Path, driver: int, waker: Waker) -> int | None:
     waker.sleep_until(began)
     # A second controller counts its timers from its start, too. The farm starts it again while it holds the clock.
     absent.signal_standby(instance, signal.SIGKILL)
+    if _is_running(before, instance):
+        remove_from(before, forgotten)
     end_controller(instance, before, driver, waker)
     return began + START_AFTER * _NS
+
+
+def remove_from(pid: int, files: Iterable[Path]) -> None:
+    """Remove files of a process, which is stopped before so that it does not write them again. Raises Failed."""
+    deadline, started = real_time.now() + PATIENCE, processes.start_time(pid)
+    if started is None:
+        return
+    processes.send(pid, started, signal.SIGSTOP)
+    while processes.is_alive(pid, started) and not processes.is_stopped(pid):
+        if real_time.now() > deadline:
+            raise Failed(f"process {pid} did not stop within {PATIENCE:g} s")
+    for path in files:
+        path.unlink(missing_ok=True)
 
 
 def end_controller(instance: Path, pid: int, driver: int, waker: Waker, number: signal.Signals = signal.SIGKILL) -> None:

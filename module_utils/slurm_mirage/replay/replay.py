@@ -16,7 +16,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -212,7 +212,7 @@ class Replay:
         instants are anchored."""
         submitter = self.submitter
         self.events.begin()
-        begin = None if self.driver is None else restart_controller(self.instance, self.driver, self.waker)
+        begin = None if self.driver is None else restart_controller(self.instance, self.driver, self.waker, self._earlier_jobs())
         submitter.retry_until_answered(self.manager.controller)
         launch_cost = submitter.measure_launch_cost()
         offset = self.manager.completions_size()
@@ -243,6 +243,11 @@ class Replay:
             **self._clock_at_start(),
         )
         log.info("started: %d jobs, resource manager %s", len(self.plan), controller.version)
+
+    def _earlier_jobs(self) -> Sequence[Path]:
+        """The controller's files with the jobs of earlier runs; none if one of them has not ended. Raises Failed or Stopped."""
+        queue = self.submitter.retry_until_answered(self.manager.queue)
+        return () if queue else self.submitter.retry_until_answered(self.manager.saved_jobs)
 
     def _clock_at_start(self) -> dict[str, Any]:
         """What the journal's start event has of an event clock: the real instant, and the coordinator's figures."""

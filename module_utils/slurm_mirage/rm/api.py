@@ -484,6 +484,11 @@ class ResourceManager(Protocol):
         """
         return [job for job in self.details(job_ids) if job.state not in NOT_ENDED]
 
+    def saved_jobs(self) -> Sequence[Path]:
+        """The files without which the controller knows no job at its next start, and numbers them from the first number on; none if
+        there are none, or if another record keeps the numbers."""
+        return ()
+
     def completions_size(self) -> int:
         """Present size in bytes of the lasting record of ended jobs. Raises nothing."""
         ...
@@ -557,6 +562,10 @@ class Commands(ResourceManager, Protocol):
         """The nodes as they register: cheaper than `nodes` where the manager has such a query."""
         nodes = self.nodes()
         return Registered(nodes.states, nodes.ready, nodes.all_ready)
+
+    def ask_nodes(self) -> str:
+        """Have the controller ask the nodes that have not registered with it since its start; which ones, empty for none."""
+        return ""
 
     def return_nodes(self) -> str:
         """Return all nodes to service that are drained or down, whoever took them out; which ones, empty for none."""

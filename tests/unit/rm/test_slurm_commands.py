@@ -514,6 +514,30 @@ def test_what_is_done_to_jobs(logging_slurm: tuple[Slurm, Path]) -> None:
     ]
 
 
+def test_nodes_that_slurmctld_does_not_know_are_asked(logging_slurm: tuple[Slurm, Path]) -> None:
+    slurm, calls = logging_slurm
+    sinfo = calls.parent / "sinfo"
+    sinfo.write_text("#!/bin/sh\necho 'unknown*|n[3-5]\nunknown|n9\ndrained*|n8'\n")
+    sinfo.chmod(0o755)
+    assert slurm.ask_nodes() == "n[3-5],n9"
+    sinfo.write_text("#!/bin/sh\n")
+    assert slurm.ask_nodes() == ""
+    assert calls.read_text().splitlines() == ["scontrol update NodeName=n[3-5],n9 State=UNDRAIN"]
+
+
+def test_where_slurmctld_keeps_its_jobs(tmp_path: Path) -> None:
+    """With accounting they stay: slurmdbd knows their numbers."""
+    scontrol = tmp_path / "scontrol"
+
+    def files(storage: str) -> list[str]:
+        scontrol.write_text(f"#!/bin/sh\necho 'AccountingStorageType   = accounting_storage/{storage}'\n")
+        scontrol.chmod(0o755)
+        return [str(path) for path in Slurm("/etc/slurm.conf", str(tmp_path), "/srv").saved_jobs()]
+
+    assert files("none") == ["/srv/state/job_state", "/srv/state/job_state.old"]
+    assert files("slurmdbd") == []
+
+
 def test_what_is_done_to_tasks_of_arrays(logging_slurm: tuple[Slurm, Path]) -> None:
     """A waiting task is changed before it is cancelled: no record has the end of one that was never apart from its array."""
     slurm, calls = logging_slurm

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -495,6 +496,12 @@ class Slurm(ResourceManager):
         # Without accounting it fails.
         return known if result.returncode else [*known, *parse_accounted(result.stdout)]
 
+    def saved_jobs(self) -> Sequence[Path]:
+        """As `ResourceManager.saved_jobs`. slurmdbd takes a number that comes again for the same job."""
+        if re.search(r"^AccountingStorageType += accounting_storage/none$", self._ask("scontrol", "show", "config"), re.MULTILINE):
+            return [self._instance / "state" / name for name in ("job_state", "job_state.old")]
+        return ()
+
     def completions_size(self) -> int:
         return daemon_log.size(self._completions_path)
 
@@ -551,6 +558,16 @@ class Slurm(ResourceManager):
     def node_states(self) -> dict[str, int]:
         """Number of nodes by state, with sinfo's marks, such as `*` for nodes that do not respond."""
         return count_states(self._ask("sinfo", "--noheader", "--format=%T %D"))
+
+    def ask_nodes(self) -> str:
+        """As `Commands.ask_nodes`. slurmctld asks a node at once that is to be undrained, and then refuses, as it does not know the
+        node's state (update_node in its node_mgr.c, 22.05 to 25.11)."""
+        lines = self._ask("sinfo", "--noheader", "--states=unknown", "--format=%T|%N").splitlines()
+        nodes = ",".join(names for state, _, names in (line.partition("|") for line in lines) if state.rstrip("*") == "unknown")
+        if nodes:
+            with suppress(Refused, Unclear):
+                self._ask("scontrol", "update", f"NodeName={nodes}", "State=UNDRAIN")
+        return nodes
 
     def resume_nodes(self) -> str:
         return self._resume(names for names, reason in self._reasons() if reason in DRAIN_REASONS)
