@@ -65,6 +65,10 @@ def errors(
     elif population.window is not None:
         # The manager itself postpones a start until the fillers in its way have saved.
         own = math.inf if run.fillers is not None else scheduling.start_delay * run.time.second
+        if run.events:
+            # Nodes that were absent or reserved postponed starts.
+            latency = measured["validity"]["start_latency_p50"] or 0.0
+            frame = frame.with_columns(late=pl.lit(max(0.0, latency - own)))
         cycle = backfill_interval if scheduling.backfills else 0.0
         executed = (frame["end"] - frame["start"] - frame["suspended"]).round(_DIGITS_OF_TIMES)
         members = job_classes.members(frame["p"].to_numpy(), executed.to_numpy(), measured["classes"])

@@ -32,7 +32,7 @@ class Manager:
 
 def test_nodes_are_asked_again_when_no_further_one_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("slurm_mirage.instance.registration.time.monotonic", lambda: now[0])
     manager = Manager()
     registration = Registration(manager)  # type: ignore[arg-type]
 

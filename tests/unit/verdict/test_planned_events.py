@@ -28,8 +28,9 @@ from mirage.records.cluster_events import (
     availability,
 )
 from mirage.records.collect import Collected
+from mirage.records.run_folder import RunFolder
 from mirage.records.time_map import TimeMap
-from mirage.verdict import events
+from mirage.verdict import events, run_results
 from mirage.verdict.start_latency import start_latencies
 from mirage.verdict.thresholds import Thresholds
 from mirage.verdict.validity import judge
@@ -216,6 +217,23 @@ def test_start_latencies_after_another_configuration_are_not_judged(tmp_path: Pa
     collected = run.collect()
     jobs = collected.jobs.with_columns(accepted="submit").join(collected.evidence.select("id", "limit"), on="id")
     assert jobs.filter(events.left_out_of_latency(collected, LAYOUT))["id"].to_list() == [2, 3]
+
+
+def test_starts_that_absent_nodes_postponed_are_no_delays_of_the_emulation(tmp_path: Path) -> None:
+    def error(name: str, *, with_events: bool) -> float:
+        folder = tmp_path / name
+        folder.mkdir()
+        run, absences = MadeFolder(folder), []
+        for due in range(0, 20_000, 1000):
+            run.played(run.job(due), due + 400)
+            absences += [(due, "drain", "n[1-4]", ""), (due + 399, "resume", "n[1-4]", "")]
+        if with_events:
+            made(run, *absences)
+        found = run_results.results(RunFolder(run.write()), 16, 4, 10.0, {}).metrics
+        return float(found["errors"]["wait_mean"]["emulation"])
+
+    assert error("undisturbed", with_events=False) > 400
+    assert 0 < error("absences", with_events=True) < 10
 
 
 def test_on_an_event_clock_the_end_of_the_controller_is_matched_in_real_time(run: MadeFolder) -> None:
