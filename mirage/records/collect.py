@@ -189,7 +189,7 @@ class Collected:
     placements: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PLACEMENTS_SCHEMA))
     """Columns of `PLACEMENTS_SCHEMA`: which nodes the executions of jobs had."""
     limits_told: bool = False
-    """Whether `limited` of the evidence is what the manager has said (`wait_causes.with_told_limits`)."""
+    """Whether `limited` of the evidence is from the manager's log (`wait_causes.with_told_limits`), not from accounts and QOS."""
     halted_by_events: float = 0.0
     """The part of `halted` after events that ended the controller."""
     names: Names = IMPLEMENTATIONS[DEFAULT].records.names

@@ -61,7 +61,7 @@ _CHANGES = {"node": pl.Int64, "time": pl.Float64, **dict.fromkeys(("free", "out"
 
 
 def places_of(processors: int, nodes: int | None, request: Request) -> tuple[str, int, int]:
-    """What a job needs of nodes: kind, each, count.
+    """The nodes that a job needs, as kind, each and count of `NEEDS_SCHEMA`.
 
     processors, nodes: as in the plan, where `nodes` is the number of whole nodes, None for a job that shares them
     """

@@ -22,7 +22,7 @@ _AT_ONCE = 8_000_000  # number of counts in memory at a time: products of large 
 
 
 def student(freedom: float, share: float = 0.5 + LEVEL / 2) -> float:
-    """Quantile of Student's t. freedom: degrees of freedom, any number above 0."""
+    """Quantile of Student's t. freedom: degrees of freedom, any number above 0; share: the probability below the quantile."""
     from scipy.special import stdtrit  # takes as long to import as all else that a command without intervals imports
 
     return float(stdtrit(freedom, share))

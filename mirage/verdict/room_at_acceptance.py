@@ -1,4 +1,4 @@
-"""Which jobs certainly had room when they were accepted: enough free processors, memory and GPUs on nodes that they could have.
+"""Finds jobs that certainly had room when Slurm accepted them: enough free processors, memory and GPUs on nodes that they may use.
 
 What each job had on each of its nodes is not recorded. So each part of a job is taken to be as large as it can be: on any one of
 its n nodes a job has all but n - 1 of its processors; a job without a request for memory has all memory of its nodes, and one of
@@ -59,18 +59,18 @@ def with_room(candidates: pl.DataFrame, jobs: pl.DataFrame, collected: Collected
     # At the same instant, changes come before the jobs that are judged by them.
     events.sort(key=lambda event: event[:2])
     machine.reserve(collected.events.reservations, slack)
-    found = []
+    ids = []
     for instant, kind, subject in events:
         if kind == _JUDGED:
             if machine.all_have_room(subject, instant):
-                found.append(subject["id"])
+                ids.append(subject["id"])
         elif kind == _LEAVES:
             machine.queue.pop(subject["id"], None)
         elif kind == _JOINS:
             machine.queue[subject["id"]] = subject
         else:
             machine.change(subject)
-    return pl.Series("id", found, pl.Int64)
+    return pl.Series("id", ids, pl.Int64)
 
 
 _CHANGED, _LEAVES, _JOINS, _JUDGED = range(4)
@@ -96,15 +96,15 @@ def _queue(jobs: pl.DataFrame, asked: Mapping[int, _Asked]) -> Iterator[_Event]:
 def _ends_of_arrays(jobs: pl.DataFrame) -> dict[int, float]:
     """Of tasks of arrays that let only L run at once, the earliest instant at which each can have started: the end L places before
     it. Not of arrays with tasks that were put back in the queue."""
-    found = {}
+    earliest = {}
     tasks = jobs.filter(col("at_once").is_not_null())
     for of_array in tasks.filter(~(col("restarts") > 0).any().over("array")).partition_by("array", maintain_order=True):
         ends = of_array["end"].sort(nulls_last=True).to_list()
         for place, (number, at_once) in enumerate(of_array.sort("left", nulls_last=True).select("id", "at_once").iter_rows()):
             if place >= at_once:
                 end = ends[place - at_once]
-                found[number] = math.inf if end is None else end
-    return found
+                earliest[number] = math.inf if end is None else end
+    return earliest
 
 
 @dataclass(frozen=True)
@@ -262,6 +262,7 @@ class _Machine:
         return [other for other in waiting if other["partition"] in overlaps and other["id"] != job["id"]]
 
     def _has_room(self, job: Mapping[str, Any], beside: Sequence[Mapping[str, Any]], now: float) -> bool:
+        """Whether a job has room on the nodes that are left when each job beside it has taken as many of the best as it may."""
         of = self._asked[job["id"]]
         if not of.is_judged:
             return False
@@ -270,11 +271,11 @@ class _Machine:
         for begin, end, places in self._reserved:
             if end >= now and begin <= now + limit:
                 usable[places] = False
-        spoiled = sum(self._asked[other["id"]].most_nodes for other in beside)
-        found = np.sort(self._found(of, usable))
-        return int(found[: max(0, len(found) - spoiled)].sum()) >= (1 if of.all_gpus else of.count)
+        taken = sum(self._asked[other["id"]].most_nodes for other in beside)
+        places = np.sort(self._places_on(of, usable))
+        return int(places[: max(0, len(places) - taken)].sum()) >= (1 if of.all_gpus else of.count)
 
-    def _found(self, of: _Asked, usable: Flags) -> Counts:
+    def _places_on(self, of: _Asked, usable: Flags) -> Counts:
         """How many places of the job each node has. A job with GPUs in total has one where a node has all that it asks for."""
         each = of.each if not of.all_gpus else of.each * of.count
         if of.kind == WHOLE:
