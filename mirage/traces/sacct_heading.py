@@ -58,8 +58,11 @@ def heading_of(line: str, names: Sequence[str]) -> Heading | None:
 def _beside_number(line: str) -> list[str]:
     """Texts that may be the delimiter: what is after, or before, a field JobID or JobIDRaw."""
     after = re.search(r'(?i)(?:^|(?<=[^A-Za-z0-9_]))jobid(?:raw)?"?([^A-Za-z0-9_"\r]+)', line)
-    before = re.search(r'(?i)([^A-Za-z0-9_"\r]+)"?jobid(?:raw)?"?\s*$', line)
-    return [match[1] for match in (after, before) if match and match[1].strip(" \r") != ""]
+    last = re.search(r'(?i)"?jobid(?:raw)?"?\s*$', line)
+    # Backwards, as a search for it from the beginning takes a time that grows with the square of the line's length.
+    before = re.match(r'[^A-Za-z0-9_"\r]+', line[: last.start()][::-1]) if last else None
+    found = [after[1] if after else "", before[0][::-1] if before else ""]
+    return [text for text in found if text.strip(" \r") != ""]
 
 
 def without_heading(lines: Sequence[str], forms: Mapping[str, str]) -> Heading | None:

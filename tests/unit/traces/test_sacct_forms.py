@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from mirage.records.schedule import in_whole_nodes, read_schedule
 from mirage.traces import sacct_heading, trace
+from mirage.traces.sacct_table import recognised
 from slurm_mirage.base.errors import WrongUse
 
 D = "2026-03-01T"
@@ -39,6 +41,14 @@ def test_any_delimiter(delimiter: str, closed: bool, tmp_path: Path) -> None:
 def test_headings_in_any_case(change: Any, tmp_path: Path) -> None:
     heading, lines = PLAIN.split("\n", 1)
     assert read(tmp_path, f"{change(heading)}\n{lines}").frame.equals(read(tmp_path, PLAIN).frame)
+
+
+@pytest.mark.parametrize("sign", ["[", "|", " ", '"', "\t", ";"])
+def test_a_long_line_of_one_sign_is_read_at_once(sign: str) -> None:
+    began = time.process_time()
+    assert recognised(sign * 500_000) is None
+    assert recognised(f"{sign * 500_000}x") is None
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
