@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base import processes
-from ..daemon_kinds import DaemonKind, Role
+from ..daemon_kinds import WITHOUT_HWLOC_PLUGINS, DaemonKind, Role
 from . import addresses
 
 Specification = dict[str, Any]
@@ -170,7 +170,7 @@ def _node(directory: Path, layout: Layout, nodes: Mapping[str, Any]) -> Specific
         "ready_file": "",
         "ready_port": port,
         "ready_port_step": next_port - port,
-        "environment": _configuration(directory / f"etc/nodes/{name}.conf"),
+        "environment": {**_configuration(directory / f"etc/nodes/{name}.conf"), **WITHOUT_HWLOC_PLUGINS},
         "account": "root",
     }
 

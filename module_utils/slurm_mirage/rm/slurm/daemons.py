@@ -10,7 +10,7 @@ from typing import Any
 
 from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
-from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, DaemonKind, Role
+from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, WITHOUT_HWLOC_PLUGINS, DaemonKind, Role
 from . import job_users, second_controller
 from .other_configurations import CONTROLLER_FILES, read_by_controller
 
@@ -33,10 +33,6 @@ KINDS = (MUNGED, CLOCK, MARIADBD, SLURMDBD, SLURMCTLD, SECOND_SLURMCTLD, SLURMD,
 
 BROKER_SOCKET = "run/private/broker.socket"
 """The broker's socket in the instance's directory; jobs connect to it."""
-NO_PLUGINS = "/nonexistent"
-"""Where hwloc of slurmd looks for its plugins. Debian's load libraries for X11, OpenGL and OpenCL and look for graphics adapters, which
-takes more processor time (6 ms) than all else that slurmd does to learn its hardware. A node's size is from slurm.conf."""
-
 Specification = dict[str, Any]
 
 
@@ -216,7 +212,7 @@ def _slurmd(directory: Path, layout: Layout, nodes: Mapping[str, Any]) -> Specif
         "digest": nodes["digest"],
         "ready_file": f"{directory}/run/slurmd.{name}.pid",
         "hostname": nodes["hostname"] or layout.hostname,
-        "environment": {"HWLOC_PLUGINS_PATH": NO_PLUGINS},
+        "environment": dict(WITHOUT_HWLOC_PLUGINS),
     }
 
 
