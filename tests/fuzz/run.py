@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 import traceback
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -114,8 +115,9 @@ def fuzz(name: str, seed: int, count: int, processes: int) -> Figures:
     # Not forked from this process: polars' threads do not survive a fork.
     os.environ["POLARS_MAX_THREADS"] = "1"  # one for each process
     context = multiprocessing.get_context("spawn")
-    with context.Pool(processes, maxtasksperchild=1) as pool:
-        for part in pool.starmap(read_batch, batches, chunksize=1):
+    # Unlike multiprocessing.Pool, which replaces workers that die without end, it raises BrokenProcessPool.
+    with ProcessPoolExecutor(processes, mp_context=context, max_tasks_per_child=1) as pool:
+        for part in pool.map(read_batch, *zip(*batches, strict=True)):
             seen.add(part)
     return seen
 
