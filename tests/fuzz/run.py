@@ -17,6 +17,7 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, field
+from multiprocessing.pool import Pool
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,7 +29,8 @@ SECONDS = 5
 """Of processor time, which does not depend on what else the machine does; a file may take PATIENCE times as long in all."""
 PATIENCE = 12
 MEMORY = 500 << 20
-"""Bytes of resident memory of a process that has read a batch of files, Python and its libraries (some 110 MiB) included."""
+"""Bytes of resident memory of a process that has read a batch of files, in the unit tests one of each reader, Python and its libraries
+(some 110 MiB) included."""
 BATCH = 250
 
 
@@ -78,7 +80,7 @@ def peak_memory() -> int:
 
 
 def read_batch(name: str, seed: int, first: int, count: int) -> Figures:
-    """Reads `count` mutated files from number `first` on, in this process, which ends soon."""
+    """Reads `count` mutated files from number `first` on, in this process."""
     reader, seen = READERS[name], Figures()
 
     def expired(*_: object) -> None:
@@ -107,16 +109,19 @@ def read_batch(name: str, seed: int, first: int, count: int) -> Figures:
     return seen
 
 
-def fuzz(name: str, seed: int, count: int, processes: int) -> Figures:
-    """Reads `count` mutated files with a reader, a new process for each BATCH of them."""
-    seen = Figures()
-    batches = [(name, seed, first, min(BATCH, count - first)) for first in range(0, count, BATCH)]
+def processes(count: int, batches: int | None = None) -> Pool:
+    """So many processes that read files. batches: how many of them a process reads before a new one takes its place; None: all"""
     # Not forked from this process: polars' threads do not survive a fork.
     os.environ["POLARS_MAX_THREADS"] = "1"  # one for each process
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(processes, maxtasksperchild=1) as pool:
-        for part in pool.starmap(read_batch, batches, chunksize=1):
-            seen.add(part)
+    return multiprocessing.get_context("spawn").Pool(count, maxtasksperchild=batches)
+
+
+def fuzz(name: str, seed: int, count: int, pool: Pool) -> Figures:
+    """Reads `count` mutated files with a reader, in batches."""
+    seen = Figures()
+    batches = [(name, seed, first, min(BATCH, count - first)) for first in range(0, count, BATCH)]
+    for part in pool.starmap(read_batch, batches, chunksize=1):
+        seen.add(part)
     return seen
 
 
@@ -127,7 +132,8 @@ def main(arguments: list[str]) -> int:
     print(f"seed {seed}")
     findings: list[str] = []
     for name in arguments[2:] or READERS:
-        seen = fuzz(name, seed, count, len(os.sched_getaffinity(0)))
+        with processes(len(os.sched_getaffinity(0)), batches=1) as pool:
+            seen = fuzz(name, seed, count, pool)
         print(*seen.findings[:5], sep="\n\n")
         print(
             f"{name}: {seen.files:,} files, {seen.refused:,} refused, {len(seen.findings)} findings, "
