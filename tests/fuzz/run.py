@@ -29,8 +29,8 @@ SECONDS = 5
 """Of processor time, which does not depend on what else the machine does; a file may take PATIENCE times as long in all."""
 PATIENCE = 12
 MEMORY = 500 << 20
-"""Bytes of resident memory of a process that has read a batch of files, in the unit tests one of each reader, Python and its libraries
-(some 110 MiB) included."""
+"""Bytes of resident memory of a process that has read a batch of files, in the unit tests those of all readers. Python and its
+libraries (some 110 MiB) are included."""
 BATCH = 250
 
 
