@@ -90,6 +90,10 @@ def _submissions(random: np.random.Generator) -> Times:
     return np.sort(np.floor(random.uniform(0, ARRIVALS, JOBS)))
 
 
+def _seconds(minutes: Numbers) -> Times:
+    return np.asarray(minutes * 60, np.float64)
+
+
 def _frame(submit: Times, processors: Numbers, limit: Times) -> pl.DataFrame:
     return pl.DataFrame({"submit": submit, "processors": processors, "runtime": limit - SLACK, "limit": limit})
 
@@ -98,7 +102,7 @@ def _fifo_bursts() -> Iterator[pl.DataFrame]:
     random = np.random.default_rng(1)
     while True:
         processors = np.floor(2 ** random.uniform(0, np.log2(MACHINE + 1), JOBS)).astype(np.int64)
-        limit = random.integers(1, 3, JOBS) * 60.0
+        limit = _seconds(random.integers(1, 3, JOBS))
         submit = _submissions(random)
         if _over(limit - SLACK, _simulated(submit, processors, limit - SLACK, limit, "fifo", 0.0)):
             yield _frame(submit, processors, limit)
@@ -111,7 +115,7 @@ def _easy_bursts() -> Iterator[pl.DataFrame]:
         minutes = random.integers(1, 5, JOBS)
         wide = np.array(WIDE)
         processors[wide], minutes[wide] = MACHINE, random.integers(1, 3, wide.size)
-        submit, limit = _submissions(random), minutes * 60.0
+        submit, limit = _submissions(random), _seconds(minutes)
         if _is_robust(submit, processors, limit, random):
             yield _frame(submit, processors, limit)
 

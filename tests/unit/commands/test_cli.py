@@ -82,8 +82,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def run(copy: Path) -> Iterator[Run]:
     """run(target, NAME=VALUE, ...) is as `start`, by a process that runs one command after the other."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=copy, env=environment({}), text=True, **pipes) as program:
+    words, pipe = [sys.executable, "-c", PROGRAM], subprocess.PIPE
+    with subprocess.Popen(words, cwd=copy, env=environment({}), stdin=pipe, stdout=pipe, text=True) as program:
         assert program.stdin is not None and program.stdout is not None
 
         def ask(target: str, **given: str) -> subprocess.CompletedProcess[str]:
