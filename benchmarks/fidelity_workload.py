@@ -63,7 +63,8 @@ def to_swf(jobs: pl.DataFrame) -> pl.DataFrame:
 
 def simulated(jobs: pl.DataFrame, config: str, phase: float) -> Times:
     """The starts of the jobs under `config` with that phase of the backfill scheduler, in seconds."""
-    return _simulated(*(jobs[name].to_numpy() for name in ("submit", "processors", "runtime", "limit")), config, phase)
+    submit, processors, runtime, limit = (jobs[name].to_numpy() for name in ("submit", "processors", "runtime", "limit"))
+    return _simulated(submit, processors, runtime, limit, config, phase)
 
 
 def _simulated(submit: Times, processors: Numbers, runtime: Times, limit: Times, config: str, phase: float) -> Times:
