@@ -64,6 +64,10 @@ def to_swf(jobs: pl.DataFrame) -> pl.DataFrame:
 def simulated(jobs: pl.DataFrame, config: str, phase: float) -> Times:
     """The starts of the jobs under `config` with that phase of the backfill scheduler, in seconds."""
     submit, processors, runtime, limit = (jobs[name].to_numpy() for name in ("submit", "processors", "runtime", "limit"))
+    return _simulated(submit, processors, runtime, limit, config, phase)
+
+
+def _simulated(submit: Times, processors: Numbers, runtime: Times, limit: Times, config: str, phase: float) -> Times:
     return schedule_in_slurm(submit, processors, runtime, limit, MACHINE, CONFIGS[config], interval=INTERVAL, phase=phase)
 
 
@@ -74,14 +78,24 @@ def phases(jobs: pl.DataFrame, config: str) -> Times:
 
 def passes(jobs: pl.DataFrame, start: Times) -> Pairs:
     """Which job (column) was started before which job that takes the whole machine and was submitted before it (row)."""
-    wide = np.flatnonzero(jobs["processors"].to_numpy() == MACHINE)
-    later = np.arange(jobs.height)[None, :] > wide[:, None]
+    return _passes(jobs["processors"].to_numpy(), start)
+
+
+def _passes(processors: Numbers, start: Times) -> Pairs:
+    wide = np.flatnonzero(processors == MACHINE)
+    later = np.arange(len(processors))[None, :] > wide[:, None]
     return np.asarray(later & (start[None, :] < start[wide][:, None]))
 
 
-def _frame(random: np.random.Generator, processors: Numbers, minutes: Numbers) -> pl.DataFrame:
-    submit = np.sort(np.floor(random.uniform(0, ARRIVALS, JOBS)))
-    limit = minutes * 60.0
+def _submissions(random: np.random.Generator) -> Times:
+    return np.sort(np.floor(random.uniform(0, ARRIVALS, JOBS)))
+
+
+def _seconds(minutes: Numbers) -> Times:
+    return np.asarray(minutes * 60, np.float64)
+
+
+def _frame(submit: Times, processors: Numbers, limit: Times) -> pl.DataFrame:
     return pl.DataFrame({"submit": submit, "processors": processors, "runtime": limit - SLACK, "limit": limit})
 
 
@@ -89,9 +103,10 @@ def _fifo_bursts() -> Iterator[pl.DataFrame]:
     random = np.random.default_rng(1)
     while True:
         processors = np.floor(2 ** random.uniform(0, np.log2(MACHINE + 1), JOBS)).astype(np.int64)
-        burst = _frame(random, processors, random.integers(1, 3, JOBS))
-        if _over(burst, simulated(burst, "fifo", 0.0)):
-            yield burst
+        limit = _seconds(random.integers(1, 3, JOBS))
+        submit = _submissions(random)
+        if _over(limit - SLACK, _simulated(submit, processors, limit - SLACK, limit, "fifo", 0.0)):
+            yield _frame(submit, processors, limit)
 
 
 def _easy_bursts() -> Iterator[pl.DataFrame]:
@@ -101,30 +116,29 @@ def _easy_bursts() -> Iterator[pl.DataFrame]:
         minutes = random.integers(1, 5, JOBS)
         wide = np.array(WIDE)
         processors[wide], minutes[wide] = MACHINE, random.integers(1, 3, wide.size)
-        burst = _frame(random, processors, minutes)
-        if _is_robust(burst, random):
-            yield burst
+        submit, limit = _submissions(random), _seconds(minutes)
+        if _is_robust(submit, processors, limit, random):
+            yield _frame(submit, processors, limit)
 
 
-def _over(burst: pl.DataFrame, start: Times) -> bool:
+def _over(runtime: Times, start: Times) -> bool:
     """Whether the machine is empty before the next burst, with some time to spare for delays."""
-    return float((start + burst["runtime"].to_numpy()).max()) < PERIOD - MARGIN
+    return float((start + runtime).max()) < PERIOD - MARGIN
 
 
-def _is_robust(burst: pl.DataFrame, random: np.random.Generator) -> bool:
+def _is_robust(submit: Times, processors: Numbers, limit: Times, random: np.random.Generator) -> bool:
     """Whether delays leave which jobs pass a wide one as it is, and the burst is over before the next one."""
-    start = simulated(burst, "easy", float(PHASES[0]))
-    if not _over(burst, start):
+    runtime = limit - SLACK
+    start = _simulated(submit, processors, runtime, limit, "easy", float(PHASES[0]))
+    if not _over(runtime, start):
         return False
-    wanted = passes(burst, start)
+    wanted = _passes(processors, start)
     if not wanted.any():
         return False
     for _ in range(TRIALS):
-        late = random.uniform(0, TOLERANCE, (2, burst.height))
-        submit = np.maximum.accumulate(burst["submit"].to_numpy() + late[0])
-        runtime = burst["runtime"].to_numpy() + late[1]
-        limit = np.maximum(burst["limit"].to_numpy(), runtime)
-        delayed = burst.with_columns(submit=submit, runtime=runtime, limit=limit)
-        if (passes(burst, simulated(delayed, "easy", random.uniform(0, INTERVAL))) != wanted).any():
+        late = random.uniform(0, TOLERANCE, (2, JOBS))
+        ran = runtime + late[1]
+        delayed = np.maximum.accumulate(submit + late[0]), processors, ran, np.maximum(limit, ran)
+        if (_passes(processors, _simulated(*delayed, "easy", random.uniform(0, INTERVAL))) != wanted).any():
             return False
     return True

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -342,6 +343,7 @@ class _Arrays:
 # ---- metrics ----
 
 
+@cache
 def _sums(settings: Settings) -> tuple[dict[str, tuple[pl.Expr, str]], dict[str, pl.Expr]]:
     """The metrics that are ratios of sums, without those of suspensions: numerator and name of the denominator; denominators."""
     sums = sums_of(settings)
@@ -349,9 +351,19 @@ def _sums(settings: Settings) -> tuple[dict[str, tuple[pl.Expr, str]], dict[str,
     return above, {kind: sums.below[kind] for kind in dict.fromkeys(kind for _, kind in above.values())}
 
 
+@cache
 def _order_statistics() -> list[tuple[str, Quantile | Maximum]]:
     formulas = ((name, metric.formula) for name, metric in METRICS.items())
     return [(name, one) for name, one in formulas if isinstance(one, (Quantile, Maximum)) and one.jobs.condition is None]
+
+
+@cache
+def _expressions(settings: Settings) -> dict[str, pl.Expr]:
+    """The terms of `_sums` without nulls and NaN, and the quantities of `_order_statistics`, by name."""
+    above, below = _sums(settings)
+    terms = {f"above {name}": one for name, (one, _) in above.items()} | {f"below {kind}": one for kind, one in below.items()}
+    terms = {name: one.cast(pl.Float64).fill_null(0).fill_nan(0) for name, one in terms.items()}
+    return terms | {f"ordered {id(one.quantity)}": expression(one.quantity, settings) for _, one in _order_statistics()}
 
 
 def _values(arrays: _Arrays, schedule: _Schedule, run: MeasuredRun) -> Floats:
@@ -394,20 +406,16 @@ def _over_jobs(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], set
             "t": column([one.run for one in schedules]),
         }
     )
+    columns = frame.select(**_expressions(settings)).get_columns()
+    terms = {column.name: column.to_numpy().reshape(rows, -1) for column in columns}
     above, below = _sums(settings)
-    named = {f"above {name}": one for name, (one, _) in above.items()} | {f"below {kind}": one for kind, one in below.items()}
-    terms = frame.select(**{name: one.cast(pl.Float64).fill_null(0).fill_nan(0) for name, one in named.items()})
-    sums = {name: terms[name].to_numpy().reshape(rows, -1).sum(axis=1) for name in named}
-    ratios = [bootstrap.ratios(sums[f"above {name}"], sums[f"below {kind}"]) for name, (_, kind) in above.items()]
-    quantities: dict[int, Floats] = {}
-    ordered = []
-    for _, formula in _order_statistics():
-        key = id(formula.quantity)
-        if key not in quantities:
-            quantities[key] = frame.select(expression(formula.quantity, settings)).to_series().to_numpy().reshape(rows, -1)
-        share = formula.share if isinstance(formula, Quantile) else 1.0
-        ordered.append(np.quantile(quantities[key], share, axis=1))
-    of_jobs = np.stack([terms[f"above {name}"].to_numpy().reshape(rows, -1) for name in CLASS_METRICS], axis=1)
+    counts = {kind: terms[f"below {kind}"].sum(axis=1) for kind in below}
+    ratios = [bootstrap.ratios(terms[f"above {name}"].sum(axis=1), counts[kind]) for name, (_, kind) in above.items()]
+    ordered = [
+        np.quantile(terms[f"ordered {id(one.quantity)}"], one.share if isinstance(one, Quantile) else 1.0, axis=1)
+        for _, one in _order_statistics()
+    ]
+    of_jobs = np.stack([terms[f"above {name}"] for name in CLASS_METRICS], axis=1)
     members = [one.classes[inside] for one in workloads]
     by_class = [
         bootstrap.ratios(one @ is_member, is_member.sum(axis=0)).T.ravel() for one, is_member in zip(of_jobs, members, strict=True)

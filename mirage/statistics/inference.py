@@ -168,6 +168,25 @@ def _weights(number: int, which: int) -> Floats:
     return np.random.default_rng([_SEED, number, which]).dirichlet(np.ones(number + 1), _DRAWS)
 
 
+@lru_cache(maxsize=8)  # the questions about a metric ask for the same
+def _beyond(values: Sequence[Sequence[float]], reaches: Sequence[float | None], *, is_log: bool) -> tuple[Floats, Floats]:
+    """Draws of how far the difference of the true means may lie below and above that of the means, in ascending order.
+
+    values, reaches: as in Chance
+    """
+    replicas_of = [np.array(replicas) for replicas in values]
+    scale = np.log if is_log else np.asarray
+    difference = float(scale(replicas_of[1].mean()) - scale(replicas_of[0].mean()))
+    below, above = [], []
+    # Both configurations have both sets of draws once, so that the order of the configurations does not matter.
+    for which in (0, 1):
+        both = zip(replicas_of, reaches, (which, 1 - which), strict=True)
+        base, mean = (_means(replicas, reach or 0.0, draws) for replicas, reach, draws in both)
+        below.append(difference - (scale(mean[0]) - scale(base[1])))
+        above.append(scale(mean[1]) - scale(base[0]) - difference)
+    return np.sort(np.concatenate(below)), np.sort(np.concatenate(above))
+
+
 @dataclass(frozen=True)
 class Chance:
     """The data on a metric of two configurations.
@@ -235,23 +254,11 @@ class Chance:
             return None
         by_replicas = of_replicas(values)
         if by_replicas is not None and self.tells_equivalence:
-            below, above = self._beyond(is_log=is_log)
+            replicas = tuple(tuple(one.tolist()) for one in self.values)
+            below, above = _beyond(replicas, self.reaches, is_log=is_log)
             by_replicas = replace(by_replicas, below=below, above=above)
         parts = tuple(part for part in (by_replicas, by_jobs) if part is not None)
         return None if all(part.is_none for part in parts) else parts
-
-    def _beyond(self, *, is_log: bool) -> tuple[Floats, Floats]:
-        """Draws of how far the difference of the true means may lie below and above that of the means, in ascending order."""
-        scale = np.log if is_log else np.asarray
-        difference = float(scale(self.values[1].mean()) - scale(self.values[0].mean()))
-        below, above = [], []
-        # Both configurations have both sets of draws once, so that the order of the configurations does not matter.
-        for which in (0, 1):
-            both = zip(self.values, self.reaches, (which, 1 - which), strict=True)
-            base, mean = (_means(replicas, reach or 0.0, draws) for replicas, reach, draws in both)
-            below.append(difference - (scale(mean[0]) - scale(base[1])))
-            above.append(scale(mean[1]) - scale(base[0]) - difference)
-        return np.sort(np.concatenate(below)), np.sort(np.concatenate(above))
 
 
 def holm(p_values: Sequence[float], weights: Sequence[float]) -> list[float]:

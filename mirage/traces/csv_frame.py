@@ -14,6 +14,7 @@ from slurm_mirage.base.errors import WrongUse
 
 LARGEST = 1e15
 """The largest number with a fraction that is accepted; the smallest one is -LARGEST."""
+_GIVEN = " is given"
 
 
 def read_csv(path: Path, schema: Mapping[str, pl.DataType], parameter: str, optional: tuple[str, ...] = ()) -> pl.DataFrame:
@@ -34,13 +35,12 @@ def read_csv(path: Path, schema: Mapping[str, pl.DataType], parameter: str, opti
         raise WrongUse(f"{path} line 1: lacks the columns {', '.join(missing)}", parameter=parameter)
     text = text.select(*schema)
     frame = text.select(_cast(column, kind) for column, kind in schema.items())
-    for column, kind in schema.items():
-        bad = frame[column].is_null() & text[column].is_not_null()
-        if kind.is_float():
-            bad |= ~frame[column].is_between(-LARGEST, LARGEST).fill_null(True)
-        if bad.any():
-            row = bad.arg_true()[0]
-            expected = "true or false" if kind == pl.Boolean else "a number"
+    given = text.select(pl.all().is_not_null().name.suffix(_GIVEN))
+    # The first row with a fault in each column, or null.
+    faults = frame.hstack(given).select(_is_bad(column, kind).arg_true().first().alias(column) for column, kind in schema.items())
+    for column, row in faults.row(0, named=True).items():
+        if row is not None:
+            expected = "true or false" if schema[column] == pl.Boolean else "a number"
             raise WrongUse(f"{path} line {row + 2}: {column} {text[column][row]!r} is not {expected}", parameter=parameter)
     return frame
 
@@ -74,6 +74,12 @@ def check_lines(path: Path, parameter: str) -> None:
                     )
     except csv.Error as error:
         raise WrongUse(f"{path} line {lines.line_num}: {error}", parameter=parameter) from error
+
+
+def _is_bad(column: str, kind: pl.DataType) -> pl.Expr:
+    """Whether a value could not be read or is too large, in a frame with a further column: whether the field is not empty."""
+    bad = pl.col(column).is_null() & pl.col(column + _GIVEN)
+    return bad | ~pl.col(column).is_between(-LARGEST, LARGEST).fill_null(True) if kind.is_float() else bad
 
 
 def _cast(column: str, kind: pl.DataType) -> pl.Expr:

@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 import traceback
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,8 @@ SECONDS = 5
 """Of processor time, which does not depend on what else the machine does; a file may take PATIENCE times as long in all."""
 PATIENCE = 12
 MEMORY = 500 << 20
-"""Bytes of resident memory of a process that has read a batch of files, Python and its libraries (some 110 MiB) included."""
+"""Bytes of resident memory of a process that has read a batch of files, in the unit tests those of all readers. Python and its
+libraries (some 110 MiB) are included."""
 BATCH = 250
 
 
@@ -79,7 +80,7 @@ def peak_memory() -> int:
 
 
 def read_batch(name: str, seed: int, first: int, count: int) -> Figures:
-    """Reads `count` mutated files from number `first` on, in this process, which ends soon."""
+    """Reads `count` mutated files from number `first` on, in this process."""
     reader, seen = READERS[name], Figures()
 
     def expired(*_: object) -> None:
@@ -108,17 +109,21 @@ def read_batch(name: str, seed: int, first: int, count: int) -> Figures:
     return seen
 
 
-def fuzz(name: str, seed: int, count: int, processes: int) -> Figures:
-    """Reads `count` mutated files with a reader, a new process for each BATCH of them."""
-    seen = Figures()
-    batches = [(name, seed, first, min(BATCH, count - first)) for first in range(0, count, BATCH)]
+def processes(count: int, batches: int | None = None) -> Executor:
+    """So many processes that read files. batches: how many of them a process reads before a new one takes its place; None: all"""
     # Not forked from this process: polars' threads do not survive a fork.
     os.environ["POLARS_MAX_THREADS"] = "1"  # one for each process
     context = multiprocessing.get_context("spawn")
     # Unlike multiprocessing.Pool, which replaces workers that die without end, it raises BrokenProcessPool.
-    with ProcessPoolExecutor(processes, mp_context=context, max_tasks_per_child=1) as pool:
-        for part in pool.map(read_batch, *zip(*batches, strict=True)):
-            seen.add(part)
+    return ProcessPoolExecutor(count, mp_context=context, max_tasks_per_child=batches)
+
+
+def fuzz(name: str, seed: int, count: int, pool: Executor) -> Figures:
+    """Reads `count` mutated files with a reader, in batches."""
+    seen = Figures()
+    batches = [(name, seed, first, min(BATCH, count - first)) for first in range(0, count, BATCH)]
+    for part in pool.map(read_batch, *zip(*batches, strict=True)):
+        seen.add(part)
     return seen
 
 
@@ -129,7 +134,8 @@ def main(arguments: list[str]) -> int:
     print(f"seed {seed}")
     findings: list[str] = []
     for name in arguments[2:] or READERS:
-        seen = fuzz(name, seed, count, len(os.sched_getaffinity(0)))
+        with processes(len(os.sched_getaffinity(0)), batches=1) as pool:
+            seen = fuzz(name, seed, count, pool)
         print(*seen.findings[:5], sep="\n\n")
         print(
             f"{name}: {seen.files:,} files, {seen.refused:,} refused, {len(seen.findings)} findings, "

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from concurrent.futures import Executor
 
 import pytest
 
 from tests.fuzz.readers import READERS
-from tests.fuzz.run import fuzz, problem
+from tests.fuzz.run import fuzz, problem, processes
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -22,9 +24,16 @@ def test_the_unchanged_files_are_read(name: str, tmp_path_factory: pytest.TempPa
         assert problem(READERS[name], path) is None
 
 
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Executor]:
+    """One process for all readers, which takes longer to start than to read the files of most of them."""
+    with processes(1) as pool:
+        yield pool
+
+
 @pytest.mark.parametrize("name", READERS)
-def test_mutated_files(name: str) -> None:
+def test_mutated_files(name: str, pool: Executor) -> None:
     seed = int(os.environ.get("FUZZ_SEED") or secrets.randbelow(1 << 32))
-    seen = fuzz(name, seed, READERS[name].files, processes=1)
+    seen = fuzz(name, seed, READERS[name].files, pool)
     assert seen.files == READERS[name].files
     assert seen.findings == []

@@ -1,6 +1,7 @@
-"""The program behind make as a real process: wrong uses, finished runs, and the targets that need no cluster.
+"""The program behind make: wrong uses, finished runs, and the targets that need no cluster.
 
-It runs in a copy of the project, so that what it writes can be seen.
+It runs in a copy of the project, so that what it writes can be seen. Most commands are run one after the other by the same process,
+because a start takes much longer than a command.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,15 +53,47 @@ def files_of(project: Path) -> set[str]:
     return {str(path.relative_to(project)) for path in found}
 
 
-def run(project: Path, target: str, **given: str) -> subprocess.CompletedProcess[str]:
-    """`make target NAME=VALUE ...` as the Makefile would run it."""
+def environment(given: dict[str, str]) -> dict[str, str]:
+    """The environment of `make target NAME=VALUE ...`."""
     clean = {name: value for name, value in os.environ.items() if name not in BY_NAME}
-    environ = clean | given | {knobs.GIVEN: " ".join(given), "PYTHONDONTWRITEBYTECODE": "1"}
+    return clean | given | {knobs.GIVEN: " ".join(given), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def start(project: Path, target: str, **given: str) -> subprocess.CompletedProcess[str]:
+    """`make target NAME=VALUE ...` in a process of its own, as the Makefile would run it."""
     words = [sys.executable, "-m", "mirage", target]
-    return subprocess.run(words, cwd=project, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(words, cwd=project, env=environment(given), capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_a_reader_that_has_enough_is_no_error(copy: Path) -> None:
+PROGRAM = """
+import contextlib, io, json, os, sys
+from mirage.commands.command_line import main
+for line in sys.stdin:
+    target, environment = json.loads(line)
+    os.environ.clear()
+    os.environ.update(environment)
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as errors:
+        code = main([target])
+    print(json.dumps([code, out.getvalue(), errors.getvalue()]), flush=True)
+"""
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def run(copy: Path) -> Iterator[Run]:
+    """run(target, NAME=VALUE, ...) is as `start`, by a process that runs one command after the other."""
+    words, pipe = [sys.executable, "-c", PROGRAM], subprocess.PIPE
+    with subprocess.Popen(words, cwd=copy, env=environment({}), stdin=pipe, stdout=pipe, text=True) as program:
+        assert program.stdin is not None and program.stdout is not None
+
+        def ask(target: str, **given: str) -> subprocess.CompletedProcess[str]:
+            print(json.dumps([target, environment(given)]), file=program.stdin, flush=True)
+            return subprocess.CompletedProcess(target, *json.loads(program.stdout.readline()))
+
+        yield ask
+
+
+def test_a_reader_that_has_enough_is_no_error(run: Run, copy: Path) -> None:
     environ = {**os.environ, "TRACE": "two.swf", "PYTHONDONTWRITEBYTECODE": "1"}
     words = [sys.executable, "-m", "mirage", "metrics"]
     reader, writer = os.pipe()
@@ -110,9 +144,9 @@ def test_a_reader_that_has_enough_is_no_error(copy: Path) -> None:
         ("nosuch", {}, "target: nosuch"),
     ],
 )
-def test_wrong_use_is_one_line_and_writes_nothing(copy: Path, target: str, given: dict[str, str], words: str) -> None:
+def test_wrong_use_is_one_line_and_writes_nothing(run: Run, copy: Path, target: str, given: dict[str, str], words: str) -> None:
     before = files_of(copy)
-    done = run(copy, target, **given)
+    done = run(target, **given)
     lines = done.stdout.splitlines()
     assert done.returncode == 2
     assert lines[-1].startswith("wrong use: ") and words in lines[-1]
@@ -122,7 +156,7 @@ def test_wrong_use_is_one_line_and_writes_nothing(copy: Path, target: str, given
 
 
 def test_metrics_of_a_log_without_a_cluster(copy: Path, tmp_path: Path) -> None:
-    done = run(copy, "metrics", TRACE="a b'$HOME.swf", OUT=str(tmp_path / "m.json"))
+    done = start(copy, "metrics", TRACE="a b'$HOME.swf", OUT=str(tmp_path / "m.json"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].startswith("ok: 2 jobs of a b'$HOME.swf")
     measured = json.loads((tmp_path / "m.json").read_text())
@@ -132,24 +166,24 @@ def test_metrics_of_a_log_without_a_cluster(copy: Path, tmp_path: Path) -> None:
     assert row.split()[1:3] == ["2.50", "s"]
 
 
-def test_metrics_of_a_machine_that_is_named(copy: Path, tmp_path: Path) -> None:
-    done = run(copy, "metrics", TRACE="two.swf", NODES="2", CPUS="16", OUT=str(tmp_path / "m.json"))
+def test_metrics_of_a_machine_that_is_named(run: Run, tmp_path: Path) -> None:
+    done = run("metrics", TRACE="two.swf", NODES="2", CPUS="16", OUT=str(tmp_path / "m.json"))
     assert done.returncode == 0, done.stdout + done.stderr
     settings = json.loads((tmp_path / "m.json").read_text())["settings"]
     assert (settings["processors"], settings["nodes"]) == (32, 2)
 
 
-def test_metrics_and_workload_of_a_machine_of_classes(copy: Path, tmp_path: Path) -> None:
-    done = run(copy, "metrics", TRACE="two.swf", CLASSES="classes.yml", OUT=str(tmp_path / "m.json"))
+def test_metrics_and_workload_of_a_machine_of_classes(run: Run, tmp_path: Path) -> None:
+    done = run("metrics", TRACE="two.swf", CLASSES="classes.yml", OUT=str(tmp_path / "m.json"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "machine: 2 nodes of 1 CPUs, 1 of 2 (CLASSES)" in done.stdout.splitlines()
     settings = json.loads((tmp_path / "m.json").read_text())["settings"]
     assert (settings["processors"], settings["nodes"]) == (4, 3)
-    run(copy, "workload", JOBS="5", CLASSES="classes.yml", OUT=str(tmp_path / "w.swf"))
+    run("workload", JOBS="5", CLASSES="classes.yml", OUT=str(tmp_path / "w.swf"))
     assert {"; MaxProcs: 4", "; MaxNodes: 3"} <= set((tmp_path / "w.swf").read_text().splitlines())
 
 
-def test_metrics_of_sigsleeps_log_tell_where_it_is_damaged(copy: Path, tmp_path: Path) -> None:
+def test_metrics_of_sigsleeps_log_tell_where_it_is_damaged(run: Run, copy: Path, tmp_path: Path) -> None:
     record = sigsleep_log.Record(
         id=7,
         cores=2,
@@ -163,7 +197,7 @@ def test_metrics_of_sigsleeps_log_tell_where_it_is_damaged(copy: Path, tmp_path:
     )
     raw = sigsleep_log.pack(record)
     (copy / "jobs.log").write_bytes(raw + b"torn" + raw)
-    done = run(copy, "metrics", TRACE="jobs.log", NODES="1", CPUS="4", OUT=str(tmp_path / "m.json"))
+    done = run("metrics", TRACE="jobs.log", NODES="1", CPUS="4", OUT=str(tmp_path / "m.json"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"4 bytes at offset {len(raw)}" in done.stdout
     assert json.loads((tmp_path / "m.json").read_text())["metrics"]["wait_mean"] == 2.0
@@ -173,21 +207,21 @@ def test_workload_from_a_model_is_the_same_for_the_same_seed(copy: Path, tmp_pat
     contents = []
     for seed in ("7", "7", "8"):
         out = tmp_path / "w.swf"
-        done = run(copy, "workload", MODEL="raijin", JOBS="50", SEED=seed, OUT=str(out))
+        done = start(copy, "workload", MODEL="raijin", JOBS="50", SEED=seed, OUT=str(out))
         assert done.stdout.splitlines()[-1] == f"ok: 50 jobs in {out}"
         contents.append(out.read_text())
     assert contents[0] == contents[1] != contents[2]
 
 
-def test_a_knob_that_the_target_does_not_look_at_is_told(copy: Path, tmp_path: Path) -> None:
-    done = run(copy, "workload", JOBS="1", SUBMISSION="period=3", OUT=str(tmp_path / "w.swf"))
+def test_a_knob_that_the_target_does_not_look_at_is_told(run: Run, tmp_path: Path) -> None:
+    done = run("workload", JOBS="1", SUBMISSION="period=3", OUT=str(tmp_path / "w.swf"))
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == "note: make workload ignores SUBMISSION"
 
 
-def test_workload_is_selected_and_shrunk(copy: Path, tmp_path: Path) -> None:
+def test_workload_is_selected_and_shrunk(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "w.swf"
-    done = run(copy, "workload", TRACE="two.swf", SHRINK="50", OFFSET="1", OUT=str(out))
+    done = run("workload", TRACE="two.swf", SHRINK="50", OFFSET="1", OUT=str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     jobs = [line.split() for line in out.read_text().splitlines() if not line.startswith(";")]
     assert [(job[0], job[1], job[3], job[4]) for job in jobs] == [("2", "0", "15", "4")]
@@ -197,10 +231,10 @@ def lines_of(out: Path) -> list[list[str]]:
     return [line.split() for line in out.read_text().splitlines() if not line.startswith(";")]
 
 
-def test_workload_with_what_ran_before_it_on_another_machine(copy: Path, tmp_path: Path) -> None:
+def test_workload_with_what_ran_before_it_on_another_machine(run: Run, tmp_path: Path) -> None:
     """Job 1 ran from 0 to 30 and job 2 was submitted at 10: 20 s were left, and 50 of 60 s requested."""
     out = tmp_path / "w.swf"
-    done = run(copy, "workload", TRACE="two.swf", OFFSET="1", PRESET="running", SIZES="scale", NODES="1", CPUS="16", OUT=str(out))
+    done = run("workload", TRACE="two.swf", OFFSET="1", PRESET="running", SIZES="scale", NODES="1", CPUS="16", OUT=str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "preset, as they were when the selection begins: 1 running, 0 queued" in done.stdout.splitlines()
     assert [(job[0], job[1], job[3], job[4], job[8]) for job in lines_of(out)] == [
@@ -212,29 +246,28 @@ def test_workload_with_what_ran_before_it_on_another_machine(copy: Path, tmp_pat
     assert "; Note: changed by make workload: OFFSET=1 SIZES=scale PRESET=running\n" in header
 
 
-def test_workload_of_a_model_with_exact_estimates_and_its_load(copy: Path, tmp_path: Path) -> None:
+def test_workload_of_a_model_with_exact_estimates_and_its_load(run: Run, tmp_path: Path) -> None:
     outs = [tmp_path / "a.swf", tmp_path / "b.swf"]
     for out, load in zip(outs, ("0.5", "1"), strict=True):
-        done = run(copy, "workload", JOBS="300", LOAD=load, ESTIMATES="exact", OUT=str(out))
+        done = run("workload", JOBS="300", LOAD=load, ESTIMATES="exact", OUT=str(out))
         assert done.returncode == 0, done.stdout + done.stderr
     slow, fast = (lines_of(out) for out in outs)
     assert all(job[3] == job[8] for job in slow)
     assert 1.99 < float(slow[-1][1]) / float(fast[-1][1]) < 2.01
 
 
-def test_workload_writes_a_recorded_schedule_as_csv(copy: Path, tmp_path: Path) -> None:
+def test_workload_writes_a_recorded_schedule_as_csv(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "w.csv"
-    done = run(copy, "workload", TRACE="two.swf", FROM="5", OUT=str(out))
+    done = run("workload", TRACE="two.swf", FROM="5", OUT=str(out))
     assert done.stdout.splitlines()[-1] == f"ok: 1 jobs in {out}"
     heading, row = (line.split(",") for line in out.read_text().splitlines())
     assert dict(zip(heading, row, strict=True))["job_id"] == "2"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def finished(copy: Path) -> Path:
     """results/done as a run of two.swf leaves it when its verdict is ok, made by the program's own functions."""
     folder = copy / "results/done"
-    shutil.rmtree(folder, ignore_errors=True)
     code = (
         "import os; from pathlib import Path; from mirage.experiment import preflight, prepare, runs;"
         "from mirage.knobs import resolve as knobs;"
@@ -268,14 +301,14 @@ def test_a_run_keeps_its_inputs(finished: Path) -> None:
 
 def test_a_finished_run_is_shown(copy: Path, finished: Path) -> None:
     before = files_of(copy)
-    done = run(copy, "experiment", **DONE)
+    done = start(copy, "experiment", **DONE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "ok: 2 jobs, results/done"
     assert files_of(copy) == before
 
 
-def test_a_finished_run_is_shown_with_its_trace_under_another_path(copy: Path, finished: Path) -> None:
-    done = run(copy, "experiment", **(DONE | {"TRACE": "a b'$HOME.swf"}))
+def test_a_finished_run_is_shown_with_its_trace_under_another_path(run: Run, finished: Path) -> None:
+    done = run("experiment", **(DONE | {"TRACE": "a b'$HOME.swf"}))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -291,25 +324,25 @@ def test_a_finished_run_is_shown_with_its_trace_under_another_path(copy: Path, f
         ({"NODES": "", "CPUS": "", "CLASSES": "classes.yml"}, "NODES was 4, is 3"),
     ],
 )
-def test_a_run_of_other_inputs_says_which(copy: Path, finished: Path, change: dict[str, str], words: str) -> None:
+def test_a_run_of_other_inputs_says_which(run: Run, copy: Path, finished: Path, change: dict[str, str], words: str) -> None:
     before = files_of(copy)
-    done = run(copy, "experiment", **(DONE | change))
+    done = run("experiment", **(DONE | change))
     assert done.returncode == 2
     assert done.stdout.splitlines()[-1].startswith("wrong use: RUN: results/done has other inputs: ")
     assert words in done.stdout
     assert files_of(copy) == before
 
 
-def test_a_folder_that_is_no_run_is_left_alone(copy: Path) -> None:
+def test_a_folder_that_is_no_run_is_left_alone(run: Run, copy: Path) -> None:
     folder = copy / "results/mine"
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("keep")
-    done = run(copy, "experiment", **(DONE | {"RUN": "mine"}))
+    done = run("experiment", **(DONE | {"RUN": "mine"}))
     assert (done.returncode, "holds no run" in done.stdout) == (2, True)
     assert (folder / "notes.txt").read_text() == "keep"
 
 
-def test_a_width_that_fits_no_node_of_a_real_log(copy: Path) -> None:
-    done = run(copy, "experiment", TRACE=str(real_log(KTH)), NODES="10", CPUS="1", JOBS="100", OFFSET="19151", SHRINK="0.2")
+def test_a_width_that_fits_no_node_of_a_real_log(run: Run) -> None:
+    done = run("experiment", TRACE=str(real_log(KTH)), NODES="10", CPUS="1", JOBS="100", OFFSET="19151", SHRINK="0.2")
     assert done.returncode == 2
     assert "CPUS: job " in done.stdout.splitlines()[-1]

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pip
 import pytest
 
 from mirage.commands.main import TARGETS
@@ -20,11 +21,8 @@ from mirage.knobs.table import BY_NAME, TABLE
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Makefile and the packages, in a folder with a blank in its name. The lock has the build backend only: .venv is real, and
-    quick to make."""
-    project = tmp_path_factory.mktemp("a clone")
+def copy_of_project(project: Path) -> Path:
+    """The Makefile and the packages in a folder. The lock has the build backend only: .venv is real, and quick to make."""
     for name in ("Makefile", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, project)
     (project / "docs").mkdir()
@@ -37,6 +35,43 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (project / "Makefile").open("a") as makefile:
         makefile.write('\nshow-path: $(STAMP)\n\t@echo "$$PATH"; echo "$$ANSIBLE_CONFIG"\n')
     return project
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project in a folder with a blank in its name, without .venv at first."""
+    return copy_of_project(tmp_path_factory.mktemp("a clone"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project for which nothing is installed any more: its Python is that of these tests."""
+    project = copy_of_project(tmp_path_factory.mktemp("an installed clone"))
+    write_program(project / ".venv/bin/python", f'exec {sys.executable} "$@"')
+    assert make(project, "--touch", "environment").returncode == 0
+    assert len(stamps(project)) == 1
+    return project
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python that makes each virtual environment with the pip of these tests. Installing pip would take most of the time."""
+    folder = tmp_path_factory.mktemp("python")
+    (folder / "packages").mkdir()
+    (folder / "packages/pip").symlink_to(str(pip.__path__[0]))
+    script = f"""
+[ "$*" = "-m venv .venv" ] || exec {sys.executable} "$@"
+{sys.executable} -m venv --without-pip .venv
+echo {folder}/packages > "$(echo .venv/lib/*/site-packages)/pip.pth"
+"""
+    write_program(folder / "python", script)
+    return str(folder / "python")
+
+
+def write_program(path: Path, script: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
 
 
 def make(project: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -66,7 +101,21 @@ def test_help_is_the_default_and_tells_every_target_and_knob(clone: Path) -> Non
     assert not (clone / ".venv").exists()
 
 
-def test_the_venv_is_made_once_and_again_when_the_lock_changes(clone: Path) -> None:
+def test_a_failed_installation_leaves_no_stamp_and_is_made_again(clone: Path, python: str) -> None:
+    lock = clone / "requirements.txt"
+    good = lock.read_text()
+    lock.write_text("./there-is-no-such-package\n")
+    failed = make(clone, "show-path", f"PYTHON={python}")
+    assert failed.returncode == 2
+    assert (clone / ".venv/bin/python").exists()
+    assert stamps(clone) == []
+    lock.write_text(good)
+    assert "installing" in make(clone, "show-path", f"PYTHON={python}").stdout
+    assert len(stamps(clone)) == 1
+
+
+def test_the_venv_is_made_once_and_again_when_the_lock_changes(clone: Path, python: str) -> None:
+    shutil.rmtree(clone / ".venv", ignore_errors=True)
     first = make(clone, "show-path")
     assert first.returncode == 0, first.stderr
     assert "installing the locked packages" in first.stdout
@@ -78,26 +127,14 @@ def test_the_venv_is_made_once_and_again_when_the_lock_changes(clone: Path) -> N
     assert "installing" not in make(clone, "show-path").stdout
     with (clone / "requirements.txt").open("a") as lock:
         lock.write("# nothing else\n")
-    assert "installing" in make(clone, "show-path").stdout
-    assert stamps(clone) != before
-
-
-def test_a_failed_installation_leaves_no_stamp_and_is_made_again(clone: Path) -> None:
-    lock = clone / "requirements.txt"
-    good = lock.read_text()
-    lock.write_text("./there-is-no-such-package\n")
-    failed = make(clone, "show-path")
-    assert failed.returncode == 2
-    assert stamps(clone) == []
-    lock.write_text(good)
-    assert "installing" in make(clone, "show-path").stdout
+    assert "installing" in make(clone, "show-path", f"PYTHON={python}").stdout
     assert len(stamps(clone)) == 1
+    assert stamps(clone) != before
 
 
 def test_a_python_without_venv_is_named_in_one_line(clone: Path, tmp_path: Path) -> None:
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\ncase "$*" in *ensurepip*) exit 1;; esac\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
+    write_program(python, f'case "$*" in *ensurepip*) exit 1;; esac\nexec {sys.executable} "$@"')
     shutil.rmtree(clone / ".venv", ignore_errors=True)
     done = make(clone, "status", f"PYTHON={python}")
     assert done.returncode == 2
@@ -109,16 +146,16 @@ def test_a_python_without_venv_is_named_in_one_line(clone: Path, tmp_path: Path)
     "value", ["a b", "it's", 'say "x"', "$HOME", "$(HOME)", "$$", "a;b", "`id`", "back\\slash", "#x", "%", "*", "ü", "-n", "a=b"]
 )
 @pytest.mark.parametrize("way", ["argument", "environment"])
-def test_knobs_arrive_as_they_were_typed(clone: Path, value: str, way: str) -> None:
+def test_knobs_arrive_as_they_were_typed(installed: Path, value: str, way: str) -> None:
     """CLUSTER refuses all of these, and its message shows what has arrived."""
-    done = make(clone, "teardown", f"CLUSTER={value}") if way == "argument" else make(clone, "teardown", CLUSTER=value)
+    done = make(installed, "teardown", f"CLUSTER={value}") if way == "argument" else make(installed, "teardown", CLUSTER=value)
     assert f"wrong use: CLUSTER: {value!r}" in done.stdout
     assert done.returncode == 2
 
 
 @pytest.mark.parametrize(("words", "told"), [(["NODE=10"], "did you mean NODES?"), (["NODES=0"], "NODES: '0' is not possible")])
-def test_wrong_use_is_the_last_line(clone: Path, words: list[str], told: str) -> None:
-    done = make(clone, "experiment", *words)
+def test_wrong_use_is_the_last_line(installed: Path, words: list[str], told: str) -> None:
+    done = make(installed, "experiment", *words)
     assert done.returncode == 2
     assert done.stdout.splitlines()[-1].startswith("wrong use: ")
     assert told in done.stdout.splitlines()[-1]
@@ -130,11 +167,11 @@ BEDS = "debootstrap iproute2 nftables openssh-client systemd-container"
 @pytest.mark.parametrize(
     ("target", "packages"), [("lint", "shellcheck clang-tidy"), ("unit", "gcc libc6-dev chromium"), ("molecule", BEDS)]
 )
-def test_missing_tools_are_named_in_one_line(clone: Path, tmp_path: Path, target: str, packages: str) -> None:
+def test_missing_tools_are_named_in_one_line(installed: Path, tmp_path: Path, target: str, packages: str) -> None:
     """A PATH that holds only what the Makefile itself needs."""
     for name in ("sh", "sha256sum", "cut", "cat", "echo", "rm", "touch"):
         (tmp_path / name).symlink_to(str(shutil.which(name)))
-    done = make(clone, target, PATH=str(tmp_path))
+    done = make(installed, target, PATH=str(tmp_path))
     assert done.returncode == 2
     told = f"failed: tools are missing: apt-get install {packages} (make packages installs all)"
     assert done.stdout.splitlines()[-1] == told, done.stderr
