@@ -6,7 +6,7 @@ Implementations are imported by statements, because Ansible ships only what a mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from .fillers import Fillers
 from .openpbs import collection as openpbs_collection
 from .openpbs import daemon_log as openpbs_log
 from .openpbs import daemons as openpbs_daemons
+from .openpbs import leftovers as openpbs_leftovers
 from .openpbs.commands import OpenPbs
+from .openpbs.traits import TRAITS as OPENPBS_TRAITS
 from .sizes import Sizes
 from .slurm import collected, daemon_log
 from .slurm import daemons as slurm_daemons
@@ -28,6 +30,8 @@ from .slurm import records as slurm_records
 from .slurm.commands import Slurm
 from .slurm.filling import Filling
 from .slurm.resizing import Resizing
+from .slurm.traits import TRAITS as SLURM_TRAITS
+from .traits import Traits
 
 KEY, DEFAULT = "rm", "slurm"
 
@@ -53,11 +57,15 @@ class HostTools:
     """Name of the file in a run's folder with the configuration in force (`Commands.configuration`)."""
     run_settings: Callable[[Path], dict[str, str]]
     """Settings in run.json that only this manager has, from an instance's directory."""
+    environment: Callable[[Path], dict[str, str]]
+    """The environment variable with which its commands find an instance, from the instance's directory."""
     farm_content: Callable[[Path, Mapping[str, Any]], dict[str, Any]]
     """This manager's part of the farm's specification, from an instance's directory and the options of library/slurm_farm.py."""
     collected: Callable[[Path, str, Mapping[str, Any], str | None, bool], dict[str, str]] | None = None
     """Makes further records on the head, content by name: from an instance's directory, the name of a run, the start event of its
     journal, the folder of the commands (None: the host's), and whether there is accounting. None: there are none."""
+    remove_leftovers: Callable[[int], None] | None = None
+    """Removes what its commands leave outside of an instance's directory, from the number of the instance's account."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,8 @@ class Implementation:
     """Makes the side that the feeder uses, as `connect`; None: it has no filler jobs."""
     tools: HostTools | None = None
     """Its tools on hosts; None: it has no instances."""
+    traits: Traits = field(default_factory=Traits)
+    """How it differs from Slurm."""
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
@@ -89,9 +99,11 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
             collected.FILES,
             slurm_records.CONFIGURATION_FILE,
             lambda instance: {"slurm_conf": f"{instance}/etc/slurm.conf"},
+            lambda instance: {"SLURM_CONF": f"{instance}/etc/slurm.conf"},
             slurm_daemons.farm_content,
             collected.of_head,
         ),
+        SLURM_TRAITS,
     ),
     "openpbs": Implementation(
         OpenPbs.of_run,
@@ -105,8 +117,11 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
             ("runs/{run}/pbs.csv", openpbs_daemons.ACCOUNTING, "etc/pbs.conf"),
             openpbs_collection.CONFIGURATION_FILE,
             lambda instance: {"pbs_conf": f"{instance}/etc/pbs.conf"},
+            lambda instance: {"PBS_CONF_FILE": f"{instance}/etc/pbs.conf"},
             openpbs_daemons.farm_content,
+            remove_leftovers=openpbs_leftovers.remove,
         ),
+        traits=OPENPBS_TRAITS,
     ),
 }
 
@@ -141,6 +156,11 @@ def manager_of(directory: Path) -> str:
     content = undamaged_json(directory / "instance.json")
     name = content.get(KEY) if isinstance(content, Mapping) else None
     return name if isinstance(name, str) else DEFAULT
+
+
+def traits_of(name: str) -> Traits:
+    """The traits of the resource manager of that name; Slurm's for a name that is none."""
+    return IMPLEMENTATIONS.get(name, IMPLEMENTATIONS[DEFAULT]).traits
 
 
 def records_of_daemons(kinds: Iterable[str]) -> Records:
