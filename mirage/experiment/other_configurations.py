@@ -47,7 +47,7 @@ def way(knobs: Knobs, before: str, after: str) -> str:
         raise _refused(f"its qos or shares are not those of {own.path.stem}, which are made before the run")
     if gone := sorted(_names(old) - _names(new)):
         raise _refused(f"it has no partition {gone[0]}: Slurm would end the jobs there")
-    configuration.offer(new, knobs, knobs.nodes.machine)
+    new.offer(knobs, knobs.nodes.machine)
     try:
         filler.check(_with(knobs, after))
         return way_of(_settings(knobs, old, has_accounting), _settings(knobs, new, has_accounting))

@@ -286,7 +286,7 @@ def test_daemons_of_another_resource_manager_are_those_that_it_describes(call: C
     wrong = {**daemons, "speed": 1}
     del wrong["sbin"]
     answer = call("slurm_farm", check=True, **{**params, "nodes": nodes(2), "rm": "openpbs", "daemons": wrong})
-    assert answer["msg"] == "wrong use: DAEMONS: sbin, speed: missing, or not known to OpenPBS"
+    assert answer["msg"] == "wrong use: daemons: sbin, speed: missing, or not known to OpenPBS"
     assert "rm=torque: one of openpbs, slurm" in call("slurm_farm", **params, rm="torque")["msg"].lower()
 
 

@@ -88,7 +88,7 @@ def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """The part of the farm's specification that only OpenPBS has, by the options of the module that starts the daemons
     (library/slurm_farm.py). Raises WrongUse."""
     if wrong := {one.name for one in fields(Layout)} ^ {"nodes", *options["daemons"]}:
-        raise WrongUse(f"{', '.join(sorted(wrong))}: missing, or not known to {MANAGER}", parameter="daemons")
+        raise WrongUse(f"daemons: {', '.join(sorted(wrong))}: missing, or not known to {MANAGER}")
     nodes = [(f"{one['prefix']}{i}", i) for one in options["nodes"] for i in range(one["first"], one["first"] + one["count"])]
     return {
         "hostname": addresses.HEAD,
