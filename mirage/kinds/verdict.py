@@ -33,3 +33,8 @@ class KindVerdict(Protocol):
 
 
 KINDS: tuple[KindVerdict, ...] = (malleable, filler)
+ERRORS = (filler.errors,)
+"""Functions for half widths of the kinds' metrics by name: from the records, all metrics, the half widths of the others, and the
+processor seconds of the machine over the window."""
+SENTENCES = (filler.sentences,)
+"""Functions for sentences about the kinds in metrics.json, without full stops."""

@@ -168,14 +168,14 @@ def reasons(collected: Collected, layout: Layout) -> list[str]:
 
 
 def errors(
-    fillers: Fillers | None, values: Mapping[str, float | None], emulation: Mapping[str, float | str], capacity: float
+    collected: Collected, values: Mapping[str, float | None], emulation: Mapping[str, float | str], capacity: float
 ) -> dict[str, float]:
     """Half widths of the metrics of fillers: the launches of their programs, which took time of their executions. Without fillers
     they are exactly 0.
 
     capacity: processor seconds of the machine over the window
     """
-    share = 0.0 if fillers is None or capacity <= 0 else fillers.launch / capacity
+    share = 0.0 if collected.fillers is None or capacity <= 0 else collected.fillers.launch / capacity
     widths = {
         name: share for name in ("filler_load", "filler_useful", "filler_lost", "filler_overhead") if values[name] is not None
     }
