@@ -8,21 +8,20 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Footprint:
     """What the daemons of a cluster need of its host: memory and disk space in MiB, processes and threads (tasks), open files,
-    inodes."""
+    inodes; of the daemon of each node (`node_`), and of the farm and all others together (`base`).
+
+    node_merged: memory of an idle node after ksmd has merged equal pages, of which it scans node_pages
+    base_node: memory of the others for each node
+    """
 
     node: float
-    """Memory of the daemon of an idle node."""
     node_merged: float
-    """The same after ksmd has merged equal pages."""
     node_pages: int
-    """Pages of it that ksmd scans."""
     node_files: int
     node_inodes: int
     node_disk: float
     base: float
-    """Memory of the farm and of all other daemons."""
     base_node: float
-    """Memory of those for each node."""
     base_tasks: int
     base_files: int
     base_inodes: int
