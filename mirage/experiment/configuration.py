@@ -173,7 +173,7 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
         qos = [*(entry for entry in site.accounts.qos if entry["name"] not in own), *qos]
     if not isinstance(settings, Mapping):
         raise WrongUse(f"{where}: settings is not a mapping of keys of slurm.conf")
-    partitions = partitions_of(content, where) if site is None else site.partitions
+    partitions: list[Mapping[str, Any]] = partitions_of(content, where) if site is None else [*site.partitions]
     if not isinstance(has_accounting, bool):
         raise WrongUse(f"{where}: accounting is neither true nor false")
     names = [accounting.FIRST_QOS, *accounting.qos_of(qos, where)]

@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from mirage.kinds.filler import verdict as filler
 from mirage.kinds.records import KINDS
+from mirage.kinds.verdict import MEMBERS
 from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.gpu_use import gpu_use
@@ -94,8 +94,8 @@ def results(
     if uncut:
         validity.add_unsure(member["validity"], uncut)
     population = Population.of(jobs, processors, nodes, *cuts, **changes)
-    if collected.fillers is not None:
-        member["fillers"] = filler.summary(collected.fillers, member, population, changes["suspensions"], collected.time)
+    for members_of in MEMBERS:
+        member |= members_of(collected, member, population, changes["suspensions"])
     if layout.gpus:
         asked = {row.id: Request.parse(row.request) for row in run.read_plan()}
         member["gpus"] = gpu_use(population, asked, layout.gpus)

@@ -38,6 +38,14 @@ INTERVALS = 20
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
+def members(
+    collected: Collected, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
+) -> dict[str, Any]:
+    """The member of metrics.json; none without fillers. measured, population, suspensions: as for `summary`"""
+    fillers = collected.fillers
+    return {} if fillers is None else {MEMBER: summary(fillers, measured, population, suspensions, collected.time)}
+
+
 def summary(
     fillers: Fillers, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None, time: TimeMap
 ) -> dict[str, Any]:
