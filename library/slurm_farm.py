@@ -210,7 +210,7 @@ from ansible.module_utils.slurm_mirage.clock.clock import Clock
 from ansible.module_utils.slurm_mirage.farm import control
 from ansible.module_utils.slurm_mirage.farm.events import FOLDERS
 from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
-from ansible.module_utils.slurm_mirage.rm.registry import DEFAULT, tools, traits_of
+from ansible.module_utils.slurm_mirage.rm.managers import DEFAULT, manager, traits_of
 
 
 def clock_of(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]
         "clock": clock_of(directory, parameters),
         "identity": control.identity(directory, own),
         "addresses": parameters["addresses"],
-        **tools(parameters["rm"]).farm_content(directory, parameters),
+        **manager(parameters["rm"]).farm_content(directory, parameters),
     }
 
 

@@ -11,7 +11,7 @@ from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.registry import traits_of
+from slurm_mirage.rm.managers import traits_of
 
 Arms = Mapping[str, Mapping[str, Value]]
 """The configurations of a comparison: by label, the values of the knobs, by name, that differ from the campaign's."""

@@ -14,7 +14,8 @@ from mirage.site.archive import open_archive
 from mirage.terminal.screen import Screen
 from mirage.text.input_file import writable
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS, manager_of
+from slurm_mirage.rm.managers import DEFAULT, manager_of
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 SCRIPT = Path(__file__).parents[2] / "files" / "capture" / "mirage-capture"
 WEEK = 7 * 86400

@@ -16,7 +16,7 @@ from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.network import has_network, open_entrance
 from slurm_mirage.instance.instance import commands_of
 from slurm_mirage.rm.api import Unavailable
-from slurm_mirage.rm.registry import manager_of, tools
+from slurm_mirage.rm.managers import manager, manager_of
 from slurm_mirage.rm.slurm import job_users
 
 
@@ -28,7 +28,7 @@ def command(directory: Path, cluster: str) -> list[str]:
         raise Failed(f"cluster {cluster} does not run on this machine: make cluster CLUSTER={cluster} starts it")
     user = read_json(directory / "instance.json")["user"]
     environment = {
-        **tools(manager_of(directory)).environment(directory),
+        **manager(manager_of(directory)).environment(directory),
         # Processes with this variable belong to the instance: teardown ends them.
         INSTANCE_VARIABLE: str(directory),
         **job_users.environment(directory),

@@ -11,7 +11,7 @@ from mirage.knobs.parse import AUTO, Speed
 from mirage.terminal.screen import Screen
 from slurm_mirage.clock import clock_rules
 from slurm_mirage.clock.clock_rules import EVENT
-from slurm_mirage.rm.registry import traits_of
+from slurm_mirage.rm.managers import traits_of
 
 
 def chosen(knobs: Knobs, screen: Screen) -> Speed:

@@ -9,7 +9,8 @@ from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import MANAGERS, SLURM
 from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.registry import IMPLEMENTATIONS, traits_of
+from slurm_mirage.rm.managers import traits_of
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 
 def check(knobs: Knobs, *, several: bool = False) -> None:

@@ -26,7 +26,7 @@ from slurm_mirage.farm import isolation
 from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.instance import active_run, nodes_in, read_instance
 from slurm_mirage.instance.instance_lock import Work, busy, work_in
-from slurm_mirage.rm.registry import traits_of
+from slurm_mirage.rm.managers import traits_of
 
 INSTANCES = Path("/var/lib/slurm-mirage")
 # Files and folders of an inventory, and bytes of one file.

@@ -16,7 +16,7 @@ from mirage.text.words import about
 from mirage.workloads import not_played
 from mirage.workloads.workload import Workload
 from slurm_mirage.jobs.plan import NEVER
-from slurm_mirage.rm.registry import traits_of
+from slurm_mirage.rm.managers import traits_of
 
 # A warning is printed if shrinking leaves less than this share of the distinct time limits, or fewer than FEW_LIMITS of at least
 # MANY_LIMITS.

@@ -14,7 +14,8 @@ from mirage.knobs.submission import SubmissionGroups
 from mirage.text import durations
 from slurm_mirage.clock.clock_rules import EVENT
 from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
-from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
+from slurm_mirage.rm.managers import DEFAULT
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 Value = str | int | Decimal | tuple[Decimal, ...] | Machine | Source | SubmissionGroups | None
 Parser = Callable[[str], Value]

@@ -19,7 +19,7 @@ from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
 from mirage.site import archive, site_conf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock_rules import EVENT
-from slurm_mirage.rm.registry import traits_of
+from slurm_mirage.rm.managers import traits_of
 
 # Environment variable with the names of the variables given to make, separated by blanks. Set by the Makefile.
 GIVEN = "MIRAGE_GIVEN"

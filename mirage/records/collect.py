@@ -56,7 +56,8 @@ from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED, Freed
 from slurm_mirage.rm.evidence import Names
-from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
+from slurm_mirage.rm.managers import DEFAULT
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 _JOB = ["id", "slurm_id"]
 _TYPES = {int: pl.Int64, float: pl.Float64, str: pl.String}

@@ -14,7 +14,7 @@ from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.timeline import Panel, Steps, Timeline
 from mirage.text.words import counted, duration, number, percent
 from mirage.verdict.event_clock import charges
-from slurm_mirage.rm.registry import DEFAULT
+from slurm_mirage.rm.managers import DEFAULT
 
 # Rows of the data table.
 _INTERVALS = 24

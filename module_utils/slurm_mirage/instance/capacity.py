@@ -11,7 +11,7 @@ from pathlib import Path
 from ..base import processes
 from ..farm.farm import read_state
 from ..farm.pacing import host_memory
-from ..rm.registry import DAEMON_KINDS, NODE_KINDS, manager_of, traits_of
+from ..rm.managers import DAEMON_KINDS, NODE_KINDS, manager_of, traits_of
 from .sizing import PID_MAX, Capacity, Load
 
 KSM = Path("/sys/kernel/mm/ksm/run")

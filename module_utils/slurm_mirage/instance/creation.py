@@ -19,7 +19,8 @@ from ..base.errors import WrongUse
 from ..base.files import locked_folder, write_json
 from ..farm import isolation
 from ..farm.farm import read_state
-from ..rm.registry import DEFAULT, IMPLEMENTATIONS, tools, traits_of
+from ..rm.managers import DEFAULT, manager, traits_of
+from ..rm.registry import IMPLEMENTATIONS
 from . import capacity, sizing
 from .instance import (
     OWNED_BY_ROOT,
@@ -58,7 +59,7 @@ def apply(parameters: Mapping[str, Any], package: ModuleType, check_mode: bool) 
 def ensure_present(directory: Path, parameters: Mapping[str, Any], package: ModuleType, write: bool) -> dict[str, Any]:
     """Check the request, and create folders, ports and code if `write` is true; returns as `apply`. Raises WrongUse."""
     several = parameters["cluster_nodes"] is not None
-    tools(parameters["rm"])  # refuses what is no resource manager
+    manager(parameters["rm"])  # refuses what is no resource manager
     check_address(parameters["address"], several)
     sizes = {name: parameters[name] for name in ("nodes", "wide_steps", "jobs", "front_ends", "database")}
     load = sizing.Load(**sizes, cluster=parameters["cluster_nodes"], footprint=traits_of(parameters["rm"]).footprint)

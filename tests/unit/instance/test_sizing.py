@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.sizing import Capacity, Load, check, kernel_settings, lacking, largest, needs
-from slurm_mirage.rm.registry import traits_of
+from slurm_mirage.rm.managers import traits_of
 
 NOTHING = Load(0, jobs=0)
 OPENPBS = traits_of("openpbs").footprint
