@@ -100,28 +100,16 @@ options:
     description: Path of the MariaDB server.
     type: path
     default: /usr/sbin/mariadbd
-  openpbs:
+  rm:
     description:
-      - The daemons of OpenPBS, instead of those of Slurm. O(nodes) are then its nodes, and the options of Slurm mean nothing.
-      - They get a network of their own (docs/openpbs.md).
+      - Resource manager of the instance. With another one than Slurm, O(nodes) are its nodes, and Slurm's options mean nothing.
+    type: str
+    default: slurm
+  daemons:
+    description:
+      - What the daemons of another resource manager need, as the class C(Layout) of its C(rm/NAME/daemons.py) describes it.
     type: dict
-    suboptions:
-      sbin:
-        description: Folder of pbs_server.bin, pbs_comm, pbs_sched and pbs_mom.
-        type: path
-        required: true
-      postgres:
-        description: Path of the program postgres.
-        type: path
-        required: true
-      server_digest:
-        description: Digest of the configuration of server and communication daemon. They are restarted when it changes.
-        type: str
-        required: true
-      scheduler_digest:
-        description: Digest of the scheduler's configuration.
-        type: str
-        required: true
+    default: {}
   sbin:
     description: Folder with slurmctld, slurmd and slurmdbd.
     type: path
@@ -222,7 +210,7 @@ from ansible.module_utils.slurm_mirage.clock.clock import Clock
 from ansible.module_utils.slurm_mirage.farm import control
 from ansible.module_utils.slurm_mirage.farm.events import FOLDERS
 from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
-from ansible.module_utils.slurm_mirage.rm.registry import tools
+from ansible.module_utils.slurm_mirage.rm.managers import DEFAULT, manager, traits_of
 
 
 def clock_of(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -232,7 +220,8 @@ def clock_of(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     """
     line, is_event = parameters["clock"], parameters["event_clock"]
     asked = clock_rules.speed_of(is_event, parameters["speed"])
-    clock_rules.check(asked, several_hosts=line is not None or bool(parameters["addresses"]), openpbs=bool(parameters["openpbs"]))
+    unseen = traits_of(parameters["rm"]).unseen
+    clock_rules.check(asked, several_hosts=line is not None or bool(parameters["addresses"]), unseen=unseen)
     speed = asked if is_event else Clock(speed=asked).speed
     programs = [instance_clock.library(directory)] if speed != 1 else []
     if is_event:
@@ -251,14 +240,14 @@ def clock_of(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
 
 def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     """Content of etc/farm.json. Raises WrongUse."""
-    own = [parameters["user"], parameters["hostname"], str(bool(parameters["openpbs"]))]
+    own = [parameters["user"], parameters["hostname"], str(parameters["rm"] != DEFAULT)]
     return {
         **{key: parameters[key] for key in ("user", "hostname", "parallel")},
         "environment": {name: str(value) for name, value in parameters["environment"].items()},
         "clock": clock_of(directory, parameters),
         "identity": control.identity(directory, own),
         "addresses": parameters["addresses"],
-        **tools("openpbs" if parameters["openpbs"] else "slurm").farm_content(directory, parameters),
+        **manager(parameters["rm"]).farm_content(directory, parameters),
     }
 
 
@@ -287,15 +276,8 @@ def main() -> None:
                     "hostname": {"type": "str"},
                 },
             },
-            "openpbs": {
-                "type": "dict",
-                "options": {
-                    "sbin": {"type": "path", "required": True},
-                    "postgres": {"type": "path", "required": True},
-                    "server_digest": {"type": "str", "required": True},
-                    "scheduler_digest": {"type": "str", "required": True},
-                },
-            },
+            "rm": {"type": "str", "default": DEFAULT},
+            "daemons": {"type": "dict", "default": {}},
             "wide_steps": {"type": "bool", "default": False},
             "malleable": {"type": "bool", "default": False},
             "database_port": {"type": "int", "default": 0},

@@ -70,7 +70,6 @@ options:
     description:
       - Resource manager of the instance. An instance that exists with another one is refused.
     type: str
-    choices: [slurm, openpbs]
     default: slurm
   port:
     description:
@@ -166,7 +165,7 @@ def main() -> None:
             "follows": {"type": "bool", "default": False},
             "ports": {"type": "int"},
             "front_ends": {"type": "int", "default": 0},
-            "rm": {"type": "str", "choices": ["slurm", "openpbs"], "default": "slurm"},
+            "rm": {"type": "str", "default": "slurm"},
             "jobs": {"type": "int"},
             "wide_steps": {"type": "bool", "default": False},
             "database": {"type": "bool", "default": False},

@@ -14,7 +14,6 @@ from mirage.commands.compare import compare
 from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs.knobs import Knobs, SchedulerKnobs
-from mirage.knobs.parse import OPENPBS
 from mirage.knobs.resolve import with_texts
 from mirage.knobs.table import BY_NAME
 from mirage.records.file_names import COMPARISON_FILE
@@ -71,7 +70,7 @@ STUDIES = {
 
 def study_scms(knobs: Knobs, screen: Screen) -> Ending:
     """Compare FIFO with backfill by waiting indices, under Slurm, and under OpenPBS if its archive is given."""
-    if knobs.scheduler.openpbs_source is None and OPENPBS not in knobs.scheduler.managers:
+    if knobs.scheduler.openpbs_source is None and "openpbs" not in knobs.scheduler.managers:
         told = "Slurm's FIFO and backfill only, and nothing in the place of the source's Torque"
         screen.say(f"OPENPBS_SOURCE is not given: {told}")
     ending = study("study-scms", knobs, screen)

@@ -8,16 +8,13 @@ from dataclasses import replace
 from mirage.campaign.parts import labels
 from mirage.experiment import configuration
 from mirage.knobs.knobs import Knobs
-from mirage.knobs.parse import AUTO, OPENPBS, SLURM, Value
-from mirage.knobs.resolve import OPENPBS_CONFIG
+from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.managers import traits_of
 
 Arms = Mapping[str, Mapping[str, Value]]
 """The configurations of a comparison: by label, the values of the knobs, by name, that differ from the campaign's."""
-
-DEFAULTS = {SLURM: BY_NAME["CONFIG"].default, OPENPBS: OPENPBS_CONFIG}
-"""The configuration of each resource manager that is compared without CONFIGS."""
 
 
 def names_of(knobs: Knobs) -> list[str]:
@@ -25,7 +22,7 @@ def names_of(knobs: Knobs) -> list[str]:
     CONFIG."""
     managers, configs = knobs.scheduler.managers, knobs.campaign.configs
     if not configs and len(managers) > 1:
-        return [DEFAULTS[manager] for manager in managers]
+        return [traits_of(manager).default_config or BY_NAME["CONFIG"].default for manager in managers]
     return (configs or knobs.scheduler.config).split()
 
 
@@ -43,13 +40,9 @@ def of_configurations(knobs: Knobs) -> Arms:
         if manager not in managers_of_paths:
             others = ", ".join(configuration.names_for([manager]))
             raise WrongUse(f"{' '.join(names)}: none is of {manager}; it may also have one of: {others}", parameter="configs")
-    called = labels(
-        [
-            f"{owner}-{name.removeprefix('pbs-').removeprefix('slurm-')}"
-            for owner, name in zip(managers_of_paths, names, strict=True)
-        ]
-    )
-    return {label: {"CONFIG": name, "RM": owner} for label, name, owner in zip(called, names, managers_of_paths, strict=True)}
+    pairs = list(zip(managers_of_paths, names, strict=True))
+    called = labels([f"{owner}-{name.removeprefix(traits_of(owner).config_prefix)}" for owner, name in pairs])
+    return {label: {"CONFIG": name, "RM": owner} for label, (owner, name) in zip(called, pairs, strict=True)}
 
 
 def check_speed(knobs: Knobs) -> None:

@@ -30,7 +30,7 @@ from mirage.records.run_clock import EVENT
 from mirage.terminal.campaign_screen import RunScreen, SharedScreen
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.registry import manager_of
+from slurm_mirage.rm.managers import manager_of
 
 LOOK = 0.5
 """Seconds between two looks at the campaign while its runs go on."""

@@ -14,7 +14,8 @@ from mirage.site.archive import open_archive
 from mirage.terminal.screen import Screen
 from mirage.text.input_file import writable
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.registry import DEFAULT, manager_of
+from slurm_mirage.rm.managers import DEFAULT, manager_of
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 SCRIPT = Path(__file__).parents[2] / "files" / "capture" / "mirage-capture"
 WEEK = 7 * 86400
@@ -51,8 +52,9 @@ def capture(knobs: Knobs, screen: Screen) -> Ending:
         raise WrongUse(
             "make capture takes a cluster on this machine; call it on the head, in a clone that is there", parameter="inventory"
         )
-    if manager_of(directory) != DEFAULT:
-        raise WrongUse(f"cluster {cluster.name} is one of OpenPBS; only Slurm's records can be captured", parameter="cluster")
+    if (manager := manager_of(directory)) != DEFAULT:
+        owner = IMPLEMENTATIONS[manager].records.names.manager
+        raise WrongUse(f"cluster {cluster.name} is one of {owner}; only Slurm's records can be captured", parameter="cluster")
     begin, end = knobs.workload.begin or "", knobs.workload.end or ""
     new = path.with_name(f"{path.name}.new")
     try:

@@ -23,6 +23,7 @@ from mirage.statistics.nearness import overall, pairs_of
 from mirage.terminal.screen import Screen
 from mirage.verdict.advice import counted
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 SHOWN = 8
 """Differences of the inputs and hosts that are printed."""
@@ -81,7 +82,7 @@ def _of_inputs(first: RunFolder, second: RunFolder) -> Iterator[str]:
     for name, was, now in _differing(one.get("inputs", {}), two.get("inputs", {})):
         if name not in NOT_OF_THE_RUN:
             yield f"{name}: {was}, {now}"
-    for part in ("slurm", "openpbs", "clock", "host", "versions", "git"):
+    for part in (*IMPLEMENTATIONS, "clock", "host", "versions", "git"):
         for name, was, now in _differing(one.get(part) or {}, two.get(part) or {}):
             if name != "began":
                 yield f"{part} {name}: {was}, {now}"

@@ -54,7 +54,7 @@ def metrics(knobs: Knobs, screen: Screen) -> Ending:
         suspensions=schedule.suspensions,
         allocations=schedule.allocations,
         executions=schedule.executions,
-        fillers=schedule.fillers,
+        kinds=schedule.kinds,
         availability=schedule.availability,
         w2_reading=settings.w2,
         immediate_below=schedule.immediate_below if settings.immediate is None else float(settings.immediate),

@@ -16,7 +16,7 @@ from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.network import has_network, open_entrance
 from slurm_mirage.instance.instance import commands_of
 from slurm_mirage.rm.api import Unavailable
-from slurm_mirage.rm.registry import DEFAULT, manager_of
+from slurm_mirage.rm.managers import manager, manager_of
 from slurm_mirage.rm.slurm import job_users
 
 
@@ -28,7 +28,7 @@ def command(directory: Path, cluster: str) -> list[str]:
         raise Failed(f"cluster {cluster} does not run on this machine: make cluster CLUSTER={cluster} starts it")
     user = read_json(directory / "instance.json")["user"]
     environment = {
-        **configuration_of(directory),
+        **manager(manager_of(directory)).environment(directory),
         # Processes with this variable belong to the instance: teardown ends them.
         INSTANCE_VARIABLE: str(directory),
         **job_users.environment(directory),
@@ -56,13 +56,6 @@ def command(directory: Path, cluster: str) -> list[str]:
     given = [f"{name}={value}" for name, value in environment.items()]
     fresh = ["env", "--ignore-environment", f"--chdir={directory}/home", *given]
     return [*enter, *drop, "--", *fresh, "bash", "--norc", "--noprofile"]
-
-
-def configuration_of(directory: Path) -> dict[str, str]:
-    """The environment variable with which the manager's commands find the instance."""
-    if manager_of(directory) == DEFAULT:
-        return {"SLURM_CONF": f"{directory}/etc/slurm.conf"}
-    return {"PBS_CONF_FILE": f"{directory}/etc/pbs.conf"}
 
 
 def shell(knobs: Knobs, screen: Screen) -> Ending:

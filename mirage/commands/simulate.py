@@ -17,7 +17,7 @@ from mirage.commands.offline import logged, output
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, selection_of_any
 from mirage.kinds.filler.experiment import check_words
-from mirage.kinds.filler.metrics import simulated_executions
+from mirage.kinds.filler.metrics import FILLERS_FILE, simulated_executions
 from mirage.kinds.filler.words import words_of
 from mirage.knobs.knobs import Knobs, MetricKnobs, WorkloadKnobs
 from mirage.metrics import metrics as definitions
@@ -196,7 +196,7 @@ def _metrics(
         processors,
         nodes,
         float(settings.tau),
-        fillers=executions,
+        kinds=None if executions is None else {FILLERS_FILE: executions},
         executions=lost,
         w2_reading=settings.w2,
         immediate_below=1.0 if settings.immediate is None else float(settings.immediate),

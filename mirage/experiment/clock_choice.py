@@ -7,27 +7,32 @@ from decimal import Decimal
 from mirage.experiment import preflight
 from mirage.experiment.hosts import host_count
 from mirage.knobs.knobs import Knobs
-from mirage.knobs.parse import AUTO, OPENPBS, Speed
+from mirage.knobs.parse import AUTO, Speed
 from mirage.terminal.screen import Screen
 from slurm_mirage.clock import clock_rules
 from slurm_mirage.clock.clock_rules import EVENT
+from slurm_mirage.rm.managers import traits_of
 
 
 def chosen(knobs: Knobs, screen: Screen) -> Speed:
     """The SPEED of the run: a number, EVENT, or AUTO for a number that a calibration is still to choose.
 
     For SPEED=auto a line on the screen says which one it is, and why; for the event clock, where it is slow. Raises WrongUse for
-    the event clock on several hosts or with OpenPBS, for CHARGE on a constant one, and for SAVES=memory in real time or with
-    OpenPBS.
+    the event clock on several hosts or with a resource manager whose daemons it does not see, for CHARGE on a constant one, and
+    for SAVES=memory in real time or with a resource manager that does not need it.
     """
     speed, charges = knobs.clock.speed, knobs.clock.charge == "yes"
-    openpbs, is_constant = OPENPBS in knobs.scheduler.managers, isinstance(speed, Decimal)
-    hosts = 1 if openpbs or is_constant else host_count(knobs.cluster)
-    clock_rules.check(speed, charges=charges, saves=knobs.clock.saves, several_hosts=hosts > 1, openpbs=openpbs)
+    traits = [traits_of(manager) for manager in knobs.scheduler.managers]
+    unseen = next((one.unseen for one in traits if one.unseen), "")
+    needs_no_saves = next((one.needs_no_saves for one in traits if one.needs_no_saves), "")
+    is_constant = isinstance(speed, Decimal)
+    hosts = 1 if unseen or is_constant else host_count(knobs.cluster)
+    own = {"needs_no_saves": needs_no_saves, "unseen": unseen}
+    clock_rules.check(speed, charges=charges, saves=knobs.clock.saves, several_hosts=hosts > 1, **own)
     if is_constant:
         return speed
-    if openpbs:
-        screen.say("clock: a constant speed, because the event clock does not see the daemons of OpenPBS")
+    if unseen:
+        screen.say(f"clock: a constant speed, because the event clock does not see {unseen}")
         return AUTO
     if hosts > 1:
         screen.say(f"clock: a constant speed, because the cluster is on {hosts} hosts and the event clock is for one")

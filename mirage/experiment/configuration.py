@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mirage import ROOT
 from mirage.knobs.knobs import Knobs, SchedulerKnobs
 from mirage.knobs.machine import Machine
-from mirage.knobs.parse import OPENPBS, SLURM
+from mirage.knobs.parse import MANAGERS, SLURM
 from mirage.site import site_conf
 from mirage.site.site_conf import SiteConf
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.openpbs import queues
 
 if TYPE_CHECKING:
     from mirage.workloads.requests import Offer
 
 KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
-# Keys of a configuration of OpenPBS, in which `rm` is openpbs: settings of sched_config, attributes of the server, queues.
-OPENPBS_KEYS = ("rm", "settings", "server", "partitions", "routing")
 # Slurm's defaults of these SchedulerParameters (bf_max_job_test: from 21.08 on).
 BF_INTERVAL, BF_MAX_JOB_TEST, BUILTIN_JOBS = 30, 500, 50
 # Partitions of a configuration without any (roles/slurm_controller).
@@ -31,32 +28,27 @@ PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
 
 @dataclass(frozen=True)
 class Configuration:
-    """Content of the file: settings of slurm.conf, partitions, rules that route jobs, whether it needs accounting, QOS and shares;
-    or, of OpenPBS, settings of sched_config, queues, rules, and attributes of the server."""
+    """Content of the file: settings of slurm.conf, partitions, rules that route jobs, whether it needs accounting, QOS and shares.
+    Those of another resource manager have a class of their own (`_readers`)."""
 
+    rm: ClassVar[str] = SLURM
     path: Path
     settings: Mapping[str, Any]
     partitions: list[Mapping[str, Any]]
     routing: list[Mapping[str, Any]]
     accounting: bool
     qos: list[Mapping[str, Any]]
-    rm: str = SLURM
-    server: Mapping[str, Any] = field(default_factory=dict)
     shares: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def backfills(self) -> bool:
         """Whether a waiting job may start before one that came earlier."""
-        if self.rm == OPENPBS:
-            return str(self.server.get("backfill_depth", 1)) != "0"
         return self.settings.get("SchedulerType") != "sched/builtin"
 
     @property
     def backfill_interval(self) -> float | None:
-        """Seconds between two backfill cycles of Slurm; None if the scheduler has none. OpenPBS has a cycle after each change."""
-        if self.rm == OPENPBS or not self.backfills:
-            return None
-        return float(self._scheduler_parameter("bf_interval", BF_INTERVAL))
+        """Seconds between two backfill cycles of Slurm; None if the scheduler has none."""
+        return float(self._scheduler_parameter("bf_interval", BF_INTERVAL)) if self.backfills else None
 
     @property
     def backfill_depth(self) -> int:
@@ -69,7 +61,7 @@ class Configuration:
 
         sched/builtin computes in its cycles when waiting jobs may start (builtin.c).
         """
-        if self.rm == OPENPBS or self.backfills:
+        if self.backfills:
             return self.backfill_interval, self.backfill_depth
         jobs = self._scheduler_parameter("bf_max_job_test", BUILTIN_JOBS)
         return float(self._scheduler_parameter("interval", BF_INTERVAL)), jobs
@@ -84,16 +76,27 @@ class Configuration:
 
     @property
     def shares_by_account(self) -> bool:
-        """Whether the scheduler of OpenPBS divides the machine by account: each user of the log has one."""
-        return self.rm == OPENPBS and str(self.settings.get("fair_share", "false")).lower().startswith("true")
+        """Whether the scheduler divides the machine by account where there is no accounting: each user of the log has one."""
+        return False
 
     def has_accounting(self, knobs: Knobs) -> bool:
         """Whether a cluster with this configuration and the given knobs has accounting."""
-        if self.rm != SLURM:
-            return False
         asked = knobs.scheduler.accounting
         # Releases before 24.11 let a job change its size more than once only where slurmdbd answers.
         return asked == "yes" or (asked == "auto" and (self.accounting or knobs.malleable.is_wanted))
+
+    def offer(self, knobs: Knobs, machine: Machine) -> Offer:
+        """Partitions, QOS, memory, features, GRES and licences that jobs can request of a cluster with this configuration."""
+        from mirage.workloads import requests
+        from slurm_mirage.rm.slurm import accounting
+
+        site = site_of(knobs.scheduler)
+        settings = {key.lower(): value for key, value in {**(site.settings if site else {}), **self.settings}.items()}
+        names = [accounting.FIRST_QOS, *(str(entry["name"]) for entry in self.qos)]
+        # The role's default is CR_CPU, without memory (roles/slurm_controller).
+        select = settings.get("selecttypeparameters", "")
+        licences, qos = settings.get("licenses"), names if self.has_accounting(knobs) else None
+        return requests.offer(machine.classes, self.partitions, select, qos, licences)
 
 
 def manager_in(path: Path) -> str:
@@ -122,22 +125,6 @@ def path_of(scheduler: SchedulerKnobs) -> Path:
 def of(scheduler: SchedulerKnobs) -> Configuration:
     """Read the configuration CONFIG. If SLURM_CONF is given, the partitions are those of that file."""
     return read(path_of(scheduler), site_of(scheduler))
-
-
-def offer(config: Configuration, knobs: Knobs, machine: Machine) -> Offer:
-    """Partitions, QOS, memory, features, GRES and licences that jobs can request of a cluster with this configuration."""
-    from mirage.workloads import requests
-    from slurm_mirage.rm.slurm import accounting
-
-    if config.rm == OPENPBS:
-        return requests.offer_of_queues(machine.classes, config.partitions)
-    site = site_of(knobs.scheduler)
-    settings = {key.lower(): value for key, value in {**(site.settings if site else {}), **config.settings}.items()}
-    names = [accounting.FIRST_QOS, *(str(entry["name"]) for entry in config.qos)]
-    # The role's default is CR_CPU, without memory (roles/slurm_controller).
-    select = settings.get("selecttypeparameters", "")
-    licences, qos = settings.get("licenses"), names if config.has_accounting(knobs) else None
-    return requests.offer(machine.classes, config.partitions, select, qos, licences)
 
 
 def site_of(scheduler: SchedulerKnobs) -> SiteConf | None:
@@ -171,26 +158,22 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
         raise WrongUse(f"{where}{'' if mark is None else f' line {mark.line + 1}'}: is not YAML") from None
     if not isinstance(content, Mapping):
         raise WrongUse(f"{where}: is not a mapping; it may have {', '.join(KEYS)}")
-    if (manager := content.get("rm", SLURM)) == OPENPBS:
-        return _of_openpbs(path, content, where)
-    if manager != SLURM:
-        raise WrongUse(f"{where}: rm {manager!r} is neither {SLURM} nor {OPENPBS}")
+    if (manager := content.get("rm", SLURM)) != SLURM:
+        if (read_other := _readers().get(str(manager))) is None:
+            raise WrongUse(f"{where}: rm {manager!r} is neither {' nor '.join(MANAGERS)}")
+        return read_other(path, content, where)
     unknown = [key for key in content if key not in ("rm", *KEYS)]
     if unknown:
         raise WrongUse(f"{where}: there is no {unknown[0]!r}; it may have {', '.join(KEYS)}")
     settings = content.get("settings") or {}
-    partitions = content.get("partitions") or PARTITIONS
     has_accounting = content.get("accounting", False)
-    if site is not None:
-        partitions = site.partitions
     qos = content.get("qos") or []
     if site is not None and site.accounts is not None and isinstance(qos, list):
         own = {str(entry.get("name")) for entry in qos if isinstance(entry, Mapping)}
         qos = [*(entry for entry in site.accounts.qos if entry["name"] not in own), *qos]
     if not isinstance(settings, Mapping):
         raise WrongUse(f"{where}: settings is not a mapping of keys of slurm.conf")
-    if not isinstance(partitions, list) or not all(isinstance(item, Mapping) and item.get("name") for item in partitions):
-        raise WrongUse(f"{where}: partitions is not a list of mappings with a name")
+    partitions: list[Mapping[str, Any]] = partitions_of(content, where) if site is None else [*site.partitions]
     if not isinstance(has_accounting, bool):
         raise WrongUse(f"{where}: accounting is neither true nor false")
     names = [accounting.FIRST_QOS, *accounting.qos_of(qos, where)]
@@ -201,23 +184,16 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
     return Configuration(path, settings, partitions, rules, needs_accounting, qos, shares=shares)
 
 
-def _of_openpbs(path: Path, content: Mapping[str, Any], where: str) -> Configuration:
-    from mirage.workloads import routing
-
-    if unknown := [key for key in content if key not in OPENPBS_KEYS]:
-        what = "means nothing to OpenPBS" if unknown[0] in KEYS else "is none of its keys"
-        raise WrongUse(f"{where}: {unknown[0]!r} {what}; it may have {', '.join(OPENPBS_KEYS)}")
-    for key, of_what in (("settings", "keys of sched_config"), ("server", "attributes of the server")):
-        if not isinstance(content.get(key) or {}, Mapping):
-            raise WrongUse(f"{where}: {key} is not a mapping of {of_what}")
+def partitions_of(content: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+    """The partitions in the content of a file. Raises WrongUse."""
     partitions = content.get("partitions") or PARTITIONS
     if not isinstance(partitions, list) or not all(isinstance(item, Mapping) and item.get("name") for item in partitions):
         raise WrongUse(f"{where}: partitions is not a list of mappings with a name")
-    queues.check(partitions, where)
-    rules = content.get("routing") or []
-    for number, rule in enumerate(rules if isinstance(rules, list) else [], 1):
-        if isinstance(rule, Mapping) and "qos" in rule:
-            raise WrongUse(f"{where}: routing rule {number}: OpenPBS has no QOS; a rule may name a queue as its partition")
-    checked = routing.check(rules, [str(queue["name"]) for queue in partitions], where)
-    settings, server = content.get("settings") or {}, content.get("server") or {}
-    return Configuration(path, settings, partitions, checked, False, [], OPENPBS, server)
+    return partitions
+
+
+def _readers() -> Mapping[str, Callable[[Path, Mapping[str, Any], str], Configuration]]:
+    """What reads the configurations of other resource managers than Slurm: from the path, the content and the file's name."""
+    from mirage.experiment import openpbs_configuration  # it imports this module
+
+    return {"openpbs": openpbs_configuration.read}

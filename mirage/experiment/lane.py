@@ -13,7 +13,7 @@ from mirage.experiment.instance_use import InstanceUse
 from mirage.knobs.knobs import ClusterKnobs
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.files import read_json
-from slurm_mirage.rm.registry import manager_of
+from slurm_mirage.rm.managers import manager_of
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.replay.launch_cost import LaunchCost
-from slurm_mirage.rm.registry import DEFAULT
+from slurm_mirage.rm.managers import DEFAULT
 
 _LONGEST_START = 1 << 20  # bytes of the start event of a journal
 _writing = threading.Lock()

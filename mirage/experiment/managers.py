@@ -5,11 +5,12 @@ from __future__ import annotations
 from mirage.experiment.hosts import host_count
 from mirage.experiment.preflight import is_here
 from mirage.kinds.experiment import KINDS
-from mirage.knobs import openpbs_source
 from mirage.knobs.knobs import Knobs
-from mirage.knobs.parse import OPENPBS, SLURM
+from mirage.knobs.parse import MANAGERS, SLURM
+from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.openpbs.addresses import MOST_NODES
+from slurm_mirage.rm.managers import traits_of
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 
 def check(knobs: Knobs, *, several: bool = False) -> None:
@@ -17,38 +18,44 @@ def check(knobs: Knobs, *, several: bool = False) -> None:
 
     several: whether the command compares resource managers
     """
-    scheduler = knobs.scheduler
-    managers = scheduler.managers
-    if len(managers) > 1 and not several:
-        raise WrongUse("only make compare takes several; it may be one of slurm and openpbs", "rm", scheduler.rm)
-    if OPENPBS not in managers:
-        if scheduler.openpbs_source is not None:
-            raise WrongUse("a cluster of Slurm does not use it; give RM=openpbs too, or leave it out", "openpbs_source")
+    if len(knobs.scheduler.managers) > 1 and not several:
+        raise WrongUse(f"only make compare takes several; it may be one of {' and '.join(MANAGERS)}", "rm", knobs.scheduler.rm)
+    for manager in MANAGERS:
+        if manager != SLURM:
+            _check_other(knobs, manager)
+
+
+def _check_other(knobs: Knobs, manager: str) -> None:
+    """Check the knobs for a resource manager that is not Slurm; if RM does not name it, that its archive is not given."""
+    scheduler, traits, name = knobs.scheduler, traits_of(manager), IMPLEMENTATIONS[manager].records.names.manager
+    is_used = manager in scheduler.managers
+    if (archive := BY_NAME.get(f"{manager.upper()}_SOURCE")) is not None:
+        is_given = knobs.value(archive.name) is not None
+        if is_given and not is_used:
+            raise WrongUse(f"a cluster of Slurm does not use it; give RM={manager} too, or leave it out", archive.parameter)
+        # Another inventory may name the archive (NAME_source_archive); the role checks it.
+        if is_used and not is_given and is_here(knobs.cluster):
+            what = f"nothing is given, and RM={manager} builds {name} from it; it may be {archive.may_be}"
+            raise WrongUse(what, archive.parameter)
+    if not is_used:
         return
-    # Another inventory may name the archive (openpbs_source_archive); the role checks it.
-    if scheduler.openpbs_source is None and is_here(knobs.cluster):
-        raise WrongUse(
-            f"nothing is given, and RM=openpbs builds OpenPBS from it; it may be {openpbs_source.FORM}", "openpbs_source"
-        )
-    if scheduler.slurm_source is not None and SLURM not in managers:
-        raise WrongUse("a cluster of OpenPBS has no Slurm; leave out SLURM_SOURCE, or RM=openpbs", "slurm_source")
-    for name, is_asked_for, reason in _of_slurm_only(knobs):
+    if scheduler.slurm_source is not None and SLURM not in scheduler.managers:
+        raise WrongUse(f"a cluster of {name} has no Slurm; leave out SLURM_SOURCE, or RM={manager}", "slurm_source")
+    for knob, is_asked_for, reason in _of_slurm_only(knobs):
         if is_asked_for:
-            raise WrongUse(f"{reason}, and OpenPBS has none of that; leave out {name}, or RM=openpbs", name.lower())
-    nodes = knobs.nodes.count
-    if nodes > MOST_NODES:
-        raise WrongUse(f"with RM=openpbs it may be at most {MOST_NODES}: each node needs a port below 1024", "nodes", nodes)
-    if (hosts := host_count(knobs.cluster)) > 1:
-        raise WrongUse(
-            f"a cluster of OpenPBS has its own network on one host, and this inventory has {hosts}; take one of one host",
-            "inventory",
-        )
+            raise WrongUse(f"{reason}, and {name} has none of that; leave out {knob}, or RM={manager}", knob.lower())
+    nodes, most = knobs.nodes.count, traits.most_nodes
+    if most is not None and nodes > most:
+        raise WrongUse(f"with RM={manager} it may be at most {most}: {traits.nodes_bound}", "nodes", nodes)
+    if traits.is_on_one_host and (hosts := host_count(knobs.cluster)) > 1:
+        what = f"a cluster of {name} has its own network on one host, and this inventory has {hosts}; take one of one host"
+        raise WrongUse(what, "inventory")
 
 
 def _of_slurm_only(knobs: Knobs) -> tuple[tuple[str, bool, str], ...]:
     """Knobs that only Slurm has, each with whether it asks for something, and what it is.
 
-    ACCOUNTING=no and STEPS=no ask for what OpenPBS has in any case.
+    ACCOUNTING=no and STEPS=no ask for what the others have in any case.
     """
     return (
         ("SLURM_CONF", knobs.scheduler.slurm_conf != "", "it is a configuration of Slurm"),

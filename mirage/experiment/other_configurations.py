@@ -36,7 +36,7 @@ def way(knobs: Knobs, before: str, after: str) -> str:
 
     Raises WrongUse with the reason why it cannot.
     """
-    from mirage.kinds.filler import experiment as filler  # it imports modules that import this one
+    from mirage.kinds import experiment as kinds  # it imports modules that import this one
 
     old, new = (configuration.of(_with(knobs, name).scheduler) for name in (before, after))
     own = configuration.of(knobs.scheduler)
@@ -47,9 +47,9 @@ def way(knobs: Knobs, before: str, after: str) -> str:
         raise _refused(f"its qos or shares are not those of {own.path.stem}, which are made before the run")
     if gone := sorted(_names(old) - _names(new)):
         raise _refused(f"it has no partition {gone[0]}: Slurm would end the jobs there")
-    configuration.offer(new, knobs, knobs.nodes.machine)
+    new.offer(knobs, knobs.nodes.machine)
     try:
-        filler.check(_with(knobs, after))
+        kinds.check(_with(knobs, after))
         return way_of(_settings(knobs, old, has_accounting), _settings(knobs, new, has_accounting))
     except (ValueError, WrongUse) as error:
         raise _refused(error.message if isinstance(error, WrongUse) else str(error)) from None

@@ -15,7 +15,6 @@ from mirage import ROOT
 from mirage.experiment import configuration
 from mirage.experiment.runs import calibration_of, run_of
 from mirage.knobs.knobs import ClusterKnobs, Knobs, SchedulerKnobs
-from mirage.knobs.parse import OPENPBS
 from mirage.knobs.table import BY_NAME, SHAPE
 from mirage.records.run_folder import RunFolder
 from mirage.text.input_file import open_input
@@ -27,6 +26,7 @@ from slurm_mirage.farm import isolation
 from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.instance import active_run, nodes_in, read_instance
 from slurm_mirage.instance.instance_lock import Work, busy, work_in
+from slurm_mirage.rm.managers import traits_of
 
 INSTANCES = Path("/var/lib/slurm-mirage")
 # Files and folders of an inventory, and bytes of one file.
@@ -160,8 +160,8 @@ def has_room(knobs: Knobs) -> None:
 def load_of(knobs: Knobs) -> sizing.Load:
     """The load of the cluster on a host that has all of its nodes."""
     nodes, scheduler = knobs.nodes, knobs.scheduler
-    if scheduler.rm == OPENPBS:
-        return sizing.Load(nodes.count, openpbs=True)
+    if (footprint := traits_of(scheduler.rm).footprint) is not None:
+        return sizing.Load(nodes.count, footprint=footprint)
     wide_steps = nodes.front_ends > 0 or nodes.steps == "yes" or (nodes.steps == "auto" and nodes.count <= STEPS_AUTO)
     names = (knobs.campaign.configs or scheduler.config).split()
     database = any(configuration.of(replace(scheduler, config=name)).has_accounting(knobs) for name in names)

@@ -144,7 +144,7 @@ def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
     """Select and shrink the jobs. Raises WrongUse, also for a job that is wider than the cluster."""
     config = configuration.of(knobs.scheduler)
     takes = config.rm == SLURM and not knobs.malleable.is_wanted
-    offered = configuration.offer(config, knobs, knobs.nodes.machine) if takes else None
+    offered = config.offer(knobs, knobs.nodes.machine) if takes else None
     return prepare(
         replace(trace, frame=fitting.fitted(trace.frame, offered)),
         selection_of_any(knobs.workload),
@@ -312,7 +312,7 @@ class Prepared:
     @cached_property
     def offer(self) -> requests.Offer:
         """What jobs can request of the cluster."""
-        return configuration.offer(configuration.of(self.knobs.scheduler), self.knobs, self.knobs.nodes.machine)
+        return configuration.of(self.knobs.scheduler).offer(self.knobs, self.knobs.nodes.machine)
 
     @cached_property
     def requests(self) -> requests.Requests:

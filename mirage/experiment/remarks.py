@@ -9,30 +9,19 @@ import polars as pl
 from mirage.experiment import site
 from mirage.experiment.prepare import SLACK, Prepared
 from mirage.kinds.experiment import KINDS
-from mirage.knobs.parse import MAX_SPEED, OPENPBS, format_number
+from mirage.knobs.parse import MAX_SPEED, format_number
 from mirage.knobs.resolve import SHORT_INTERVALS
 from mirage.records.run_clock import EVENT
 from mirage.text.words import about
 from mirage.workloads import not_played
 from mirage.workloads.workload import Workload
 from slurm_mirage.jobs.plan import NEVER
+from slurm_mirage.rm.managers import traits_of
 
 # A warning is printed if shrinking leaves less than this share of the distinct time limits, or fewer than FEW_LIMITS of at least
 # MANY_LIMITS.
 LIMITS_SHARE = 0.5
 FEW_LIMITS, MANY_LIMITS = 5, 10
-# Constants of the resource managers, which SHRINK does not shrink with the workload.
-NOT_SHRUNK_OF_OPENPBS = ("scheduler_iteration", "kill_delay", "the up to 120 s between two looks of a node at the time limits")
-NOT_SHRUNK = (
-    "bf_interval",
-    "bf_resolution",
-    "sched_interval",
-    "batch_sched_delay",
-    "PriorityCalcPeriod",
-    "KillWait",
-    "the minutes that time limits are counted in and the 30 s between two looks at them",
-)
-
 # Text for counts of dependencies and requests, by the name of the count.
 WAITS_AND_REQUESTS = {
     "dependencies": "dependencies: {} jobs start when the others have ended (DEPENDENCIES=keep)",
@@ -161,8 +150,7 @@ def _limits(run: Prepared) -> list[str]:
     if after < before or run.shrink != 100:
         lines.append(f"distinct time limits: {after}, in the log {before} (a limit has whole minutes)")
     if run.shrink != 100:
-        constants = NOT_SHRUNK_OF_OPENPBS if OPENPBS in run.knobs.scheduler.managers else NOT_SHRUNK
-        lines.append(f"not shrunk: {', '.join(constants)}")
+        lines.append(f"not shrunk: {', '.join(traits_of(run.knobs.scheduler.rm).not_shrunk)}")
     if run.shrink < 100 and (after < LIMITS_SHARE * before or (before >= MANY_LIMITS and after < FEW_LIMITS)):
         lines.append(
             f"warning: of {before} distinct time limits {after} {'is' if after == 1 else 'are'} left, so a backfill scheduler "

@@ -8,7 +8,7 @@ from typing import Any
 
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import Prepared
-from mirage.kinds.filler import experiment as filler
+from mirage.kinds.experiment import RUN_SETTINGS
 from mirage.knobs.parse import Speed
 
 
@@ -32,5 +32,5 @@ def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) 
         "experiment_warmup_cut": knobs.metrics.warmup_cut,
         "experiment_cooldown_cut": knobs.metrics.cooldown_cut,
         "experiment_events": prepared.events_of_replay(),
-        "experiment_filler": filler.run_settings(knobs.fillers, prepared.shrink),
+        "experiment_kinds": {name: value for of in RUN_SETTINGS for name, value in of(knobs, prepared.shrink).items()},
     }

@@ -31,6 +31,8 @@ class KindExperiment(Protocol):
 
 
 KINDS: tuple[KindExperiment, ...] = (malleable, filler)
+RUN_SETTINGS = (filler.run_settings,)
+"""Functions for the kinds' members of run.json: from the knobs and SHRINK in per cent; none without such jobs."""
 
 
 def check(knobs: Knobs) -> None:

@@ -6,3 +6,5 @@ from mirage.kinds.filler import page as filler
 from mirage.kinds.malleable import page as malleable
 
 SECTIONS = (malleable.section, filler.section)
+PANELS = (filler.panel,)
+"""Pictures over time, each as a function that gives None for a run without such jobs."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
 from mirage.kinds.filler import records as filler
 from mirage.kinds.malleable import records as malleable
-from mirage.records.collect import Collected
+
+if TYPE_CHECKING:
+    from mirage.records.collect import Collected
 
 
 class KindRecords(Protocol):
@@ -19,3 +21,6 @@ class KindRecords(Protocol):
 
 
 KINDS: tuple[KindRecords, ...] = (malleable, filler)
+READERS = (filler.read_tables,)
+"""Functions that read those of the tables that metrics need, by the names of their files, from the folder of a run. The second
+argument is the parameter that named the run. They raise WrongUse."""

@@ -33,3 +33,11 @@ class KindVerdict(Protocol):
 
 
 KINDS: tuple[KindVerdict, ...] = (malleable, filler)
+ERRORS = (filler.errors,)
+"""Functions for half widths of the kinds' metrics by name: from the records, all metrics, the half widths of the others, and the
+processor seconds of the machine over the window."""
+MEMBERS = (filler.members,)
+"""Functions for members of metrics.json: from the records, the members of `metrics.compute`, and the population and the
+suspensions that it measured."""
+SENTENCES = (filler.sentences,)
+"""Functions for sentences about the kinds in metrics.json, without full stops."""

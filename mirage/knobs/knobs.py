@@ -14,6 +14,7 @@ from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.parse import AUTO, Speed, Value, format_number
 from mirage.knobs.slurm_source import SlurmSource
+from mirage.knobs.source_archive import Source
 from mirage.knobs.submission import SubmissionGroups
 from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.clock.clock_rules import CONSTANT, EVENT
@@ -286,7 +287,7 @@ class Knobs:
         variables: dict[str, Any] = {}
         for knob in TABLE:
             value = self.value(knob.name)
-            if isinstance(value, (Machine, SlurmSource, OpenPbsSource)):
+            if isinstance(value, (Machine, Source)):
                 variables |= value.role_variables()
             elif knob.name == "SPEED":
                 variables |= self.clock.role_variables()

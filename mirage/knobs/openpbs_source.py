@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
 
 from mirage.knobs import source_archive
+from mirage.knobs.source_archive import Source
 from slurm_mirage.base.errors import WrongUse
 
 FORM = "the path of an archive of OpenPBS's source, like openpbs.tar.gz"
 PARAMETER = "openpbs_source"
 
 
-@dataclass(frozen=True)
-class OpenPbsSource:
-    """An archive: its path, the release according to its configure.ac, and the sha256 of its content.
+class OpenPbsSource(Source):
+    """An archive with the release according to its configure.ac.
 
     All commits between two releases state the same release: only the checksum tells them apart.
     """
 
-    path: str
-    version: str
-    sha256: str
-
-    def role_variables(self) -> dict[str, Any]:
-        """Variables of the role openpbs."""
-        return {
-            "openpbs_version": self.version,
-            "openpbs_source_archive": self.path,
-            "openpbs_source_checksum": f"sha256:{self.sha256}",
-        }
-
-    def __str__(self) -> str:
-        """Release and checksum: equal for copies of one archive."""
-        return f"{self.version} sha256:{self.sha256}"
+    ROLE = "openpbs"
 
 
 def read(path: str) -> OpenPbsSource:

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 
 from mirage.cluster_events.generated import Failures, Maintenance
-from mirage.knobs import machine, openpbs_source, slurm_source, submission
+from mirage.knobs import machine, submission
 from mirage.knobs.machine import Machine
-from mirage.knobs.openpbs_source import OpenPbsSource
-from mirage.knobs.slurm_source import SlurmSource
+from mirage.knobs.source_archive import Source
 from mirage.knobs.submission import SubmissionGroups
 from mirage.text import durations
 from slurm_mirage.clock.clock_rules import EVENT
 from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
+from slurm_mirage.rm.managers import DEFAULT
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
-Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | OpenPbsSource | SubmissionGroups | None
+Value = str | int | Decimal | tuple[Decimal, ...] | Machine | Source | SubmissionGroups | None
 Parser = Callable[[str], Value]
 Speed = Decimal | str
 """A value of SPEED: a number, EVENT or AUTO."""
@@ -111,14 +112,9 @@ def classes(text: str) -> Machine:
     return machine.read(path_text(text))
 
 
-def source_archive(text: str) -> SlurmSource:
-    """Read the archive of a Slurm release at the given path."""
-    return slurm_source.read(path_text(text))
-
-
-def openpbs_archive(text: str) -> OpenPbsSource:
-    """Read the archive of OpenPBS's source at the given path."""
-    return openpbs_source.read(path_text(text))
+def archive(read: Callable[[str], Source]) -> Parser:
+    """Return a parser that reads the archive at the given path."""
+    return lambda text: read(path_text(text))
 
 
 def shrink(text: str) -> tuple[Decimal, ...]:
@@ -194,7 +190,7 @@ def configs(text: str) -> str:
 
 FILLERS = (NO, SLOTS, PLANNED)
 """Values of FILLER: without filler jobs, and the variants with them."""
-MANAGERS = SLURM, OPENPBS = ("slurm", "openpbs")
+MANAGERS, SLURM = tuple(IMPLEMENTATIONS), DEFAULT
 """Values of RM: the resource managers."""
 
 

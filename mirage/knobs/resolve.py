@@ -14,11 +14,12 @@ from typing import Any
 from mirage import PROGRAM
 from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
-from mirage.knobs.parse import OPENPBS, InvalidValue, Value, is_config_name
+from mirage.knobs.parse import InvalidValue, Value, is_config_name
 from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
 from mirage.site import archive, site_conf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock_rules import EVENT
+from slurm_mirage.rm.managers import traits_of
 
 # Environment variable with the names of the variables given to make, separated by blanks. Set by the Makefile.
 GIVEN = "MIRAGE_GIVEN"
@@ -33,8 +34,6 @@ MAKE_VARIABLES = ("PYTHON",)
 # The default of CONFIG where SHRINK makes jobs shorter: Slurm's own intervals do not shrink with them.
 SHORT_INTERVALS, SHRINKING = "backfill", ("experiment", "compare")
 UNSHRUNK = 100  # per cent
-# The default of CONFIG with RM=openpbs.
-OPENPBS_CONFIG = "pbs-easy"
 GATE = "gate"
 """The target whose first configuration is BEFORE."""
 # Knobs that SITE replaces, or that its users cannot be with.
@@ -112,8 +111,8 @@ def _default_configuration(knobs: Knobs, target: str) -> str:
     """CONFIG where it is not given."""
     if knobs.scheduler.slurm_conf:
         return "site"
-    if knobs.scheduler.rm == OPENPBS:
-        return OPENPBS_CONFIG
+    if own := traits_of(knobs.scheduler.rm).default_config:
+        return own
     if target in SHRINKING and min(knobs.jobs.shrinks) < UNSHRUNK:
         return SHORT_INTERVALS
     return knobs.scheduler.config
@@ -185,8 +184,9 @@ def with_inventory(knobs: Knobs, given: Mapping[str, str], variables: Mapping[st
         variables = {**variables, BY_NAME["SPEED"].variable: EVENT}
     rows = [(name, variable) for name, variable in variables_of_inventory(knobs, given).items() if variable in variables]
     values = {name: parse(name, _yaml_text(variables[variable]), f" ({variable} of {path})") for name, variable in rows}
-    if values.get("RM") == OPENPBS and "CONFIG" not in values and not given.get("CONFIG"):
-        values["CONFIG"] = OPENPBS_CONFIG
+    own = traits_of(str(values.get("RM"))).default_config
+    if own and "CONFIG" not in values and not given.get("CONFIG"):
+        values["CONFIG"] = own
     return knobs.with_values(values)
 
 

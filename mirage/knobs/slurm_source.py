@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirage.knobs import source_archive
+from mirage.knobs.source_archive import Source
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm.setting_names import release_of
 
@@ -15,30 +16,19 @@ PARAMETER = "slurm_source"
 
 
 @dataclass(frozen=True)
-class SlurmSource:
-    """An archive: its path, the release according to its META, and the sha256 of its content.
+class SlurmSource(Source):
+    """An archive with the release according to its META.
 
     prefix: folder of a finished build, which is used as it is; empty for the one that the role makes of the archive
     """
 
-    path: str
-    version: str
-    sha256: str
+    ROLE = "slurm"
     prefix: str = ""
 
     def role_variables(self) -> dict[str, Any]:
-        """Variables of the role slurm."""
-        return {
-            "slurm_install": "source",
-            "slurm_version": self.version,
-            "slurm_source_archive": self.path,
-            "slurm_source_checksum": f"sha256:{self.sha256}",
-            **({"slurm_prefix": self.prefix} if self.prefix else {}),
-        }
-
-    def __str__(self) -> str:
-        """Release and checksum: equal for copies of one archive."""
-        return f"{self.version} sha256:{self.sha256}"
+        """Variables of the role."""
+        built = {"slurm_prefix": self.prefix} if self.prefix else {}
+        return {"slurm_install": "source", **super().role_variables(), **built}
 
 
 def read(path: str, parameter: str = PARAMETER) -> SlurmSource:

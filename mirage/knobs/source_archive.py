@@ -12,7 +12,7 @@ import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
@@ -30,6 +30,27 @@ class SourceArchive:
     path: str
     sha256: str
     text: str | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """An archive of the source of a resource manager: its path, the release that it states, and the sha256 of its content."""
+
+    ROLE: ClassVar[str]
+    """The role that builds it."""
+    path: str
+    version: str
+    sha256: str
+
+    def role_variables(self) -> dict[str, Any]:
+        """Variables of the role."""
+        checksum = f"sha256:{self.sha256}"
+        own = {"version": self.version, "source_archive": self.path, "source_checksum": checksum}
+        return {f"{self.ROLE}_{name}": value for name, value in own.items()}
+
+    def __str__(self) -> str:
+        """Release and checksum: equal for copies of one archive."""
+        return f"{self.version} sha256:{self.sha256}"
 
 
 class _Unpacked:

@@ -98,7 +98,7 @@ def compute(
     suspensions: pl.DataFrame | None = None,
     allocations: pl.DataFrame | None = None,
     executions: pl.DataFrame | None = None,
-    fillers: pl.DataFrame | None = None,
+    kinds: Mapping[str, pl.DataFrame] | None = None,
     availability: pl.DataFrame | str | None = None,
     w2_reading: str = "magnitude",
     immediate_below: float = 1.0,
@@ -114,7 +114,7 @@ def compute(
     suspensions: columns job, suspend, resume (suspensions.csv), all of them; None if not known
     allocations: columns of `ALLOCATIONS_SCHEMA` (allocations.csv): changes of size after the start; None: no job changed its size
     executions: columns of `EXECUTIONS_SCHEMA` (executions.csv): executions before the last one; None: no job had any
-    fillers: columns of `FILLERS_SCHEMA` (fillers.csv): executions of filler jobs, which do not belong to the schedule; None: none
+    kinds: tables of the kinds of jobs, by the names of their files (`kinds.records`); None: none
     availability: columns of `AVAILABILITY_SCHEMA` (availability.csv): when nodes were out of service; None: never; a text: why that
         is not known
     w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t)
@@ -135,7 +135,7 @@ def compute(
     steady: dict[str, Any] = {"window": None, "jobs": 0, "metrics": None, "reason": _NOBODY}
     if window is not None:
         of_jobs, narrower = over_jobs(inside, {name: metric.formula for name, metric in METRICS.items()}, chosen)
-        schedule = MeasuredSchedule(population, window, chosen, suspensions, fillers, availability)
+        schedule = MeasuredSchedule(population, window, chosen, suspensions, kinds or {}, availability)
         values |= of_jobs | _of_schedule(schedule, METRICS)
         busy_nodes = schedule.busy_nodes
         excluded = excluded | narrower

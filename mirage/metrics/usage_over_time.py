@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +23,7 @@ class MeasuredSchedule:
     """A schedule with at least one measured job, for formulas of the whole schedule.
 
     suspensions: columns job, suspend, resume, of all jobs; None if not known
-    fillers: columns of `fillers.FILLERS_SCHEMA`; None if there were no filler jobs
+    kinds: tables of the kinds of jobs, by the names of their files
     availability: columns of `availability.AVAILABILITY_SCHEMA`; None if no event took nodes out of service; a text: why it is not
         known
     """
@@ -31,7 +32,7 @@ class MeasuredSchedule:
     window: Window
     settings: Settings
     suspensions: pl.DataFrame | None
-    fillers: pl.DataFrame | None = None
+    kinds: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     availability: pl.DataFrame | str | None = None
 
     def within(self, part: Population) -> MeasuredSchedule:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import polars as pl
 from polars import col
@@ -51,35 +51,19 @@ from mirage.records.time_map import TimeMap
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs import arrays
+from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED, Freed
 from slurm_mirage.rm.evidence import Names
-from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
+from slurm_mirage.rm.managers import DEFAULT
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 _JOB = ["id", "slurm_id"]
+_TYPES = {int: pl.Int64, float: pl.Float64, str: pl.String}
 _PLAN: Schema = {
-    "index": pl.Int64,
-    "id": pl.Int64,
-    "due": pl.Float64,
-    "processors": pl.Int64,
-    "nodes": pl.Int64,
-    "runtime_virtual": pl.Float64,
-    "limit_minutes": pl.Int64,
-    "cancel_after": pl.Float64,
-    "partition": pl.String,
-    "name": pl.String,
-    "account": pl.String,
-    "qos": pl.String,
-    "memory": pl.Int64,
-    "dependency": pl.String,
-    "follows": pl.Int64,
-    "think": pl.Float64,
-    "malleable": pl.String,
-    "array": pl.Int64,
-    "at_once": pl.Int64,
-    "request": pl.String,
-    "owner": pl.String,
+    "runtime_virtual" if name == "runtime" else name: _TYPES[(get_args(kind) or (kind,))[0]]
+    for name, kind in get_type_hints(PlanRow).items()
 }
 PLACEMENTS_SCHEMA: Schema = {
     "job": pl.Int64,

@@ -50,7 +50,8 @@ from slurm_mirage.replay.details import details_in
 from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.rm.api import Freed, JobDetails, Records
 from slurm_mirage.rm.evidence import Layout, Scheduling
-from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS, KEY
+from slurm_mirage.rm.managers import DEFAULT, KEY
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 # Commands that read no tables, such as make status, do not load polars.
 if TYPE_CHECKING:

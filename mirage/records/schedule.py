@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from mirage.kinds.filler.records import FILLERS_FILE, read_fillers
+from mirage.kinds.records import READERS
 from mirage.metrics.availability import NOT_RECORDED
 from mirage.metrics.immediate_start import OF_LOGS, OF_RUNS
 from mirage.metrics.jobs_frame import (
@@ -68,7 +68,7 @@ class Schedule:
     suspensions: job, suspend, resume; None if not known
     allocations: columns of `jobs_frame.ALLOCATIONS_SCHEMA`, changes of size after the start; None if no job changed its size
     executions: columns of `jobs_frame.EXECUTIONS_SCHEMA`, executions before the last one; None if no job had any
-    fillers: columns of `fillers.FILLERS_SCHEMA`, executions of filler jobs; None if there were none
+    kinds: tables of the kinds of jobs, by the names of their files
     availability: columns of `availability.AVAILABILITY_SCHEMA`; None if no event took nodes out of service; a text, why it is not
         known, but for jobs.csv
     processors, nodes: of the machine; None if not known
@@ -91,7 +91,7 @@ class Schedule:
     immediate_below: float = OF_LOGS
     allocations: pl.DataFrame | None = None
     executions: pl.DataFrame | None = None
-    fillers: pl.DataFrame | None = None
+    kinds: dict[str, pl.DataFrame] = field(default_factory=dict)
     availability: pl.DataFrame | str | None = NOT_RECORDED
     unread: Unread = field(default_factory=Unread)
 
@@ -126,10 +126,10 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
         check_rows(path, every, _FAULTS, "trace")
         resized = read_allocations(run.path / ALLOCATIONS_FILE, every, "trace") if run.has(ALLOCATIONS_FILE) else None
         again = read_executions(run.path / EXECUTIONS_FILE, every, "trace") if run.has(EXECUTIONS_FILE) else None
-        filled = read_fillers(run.path / FILLERS_FILE, "trace") if run.has(FILLERS_FILE) else None
+        own = {name: table for read in READERS for name, table in read(run, "trace").items()}
         out = read_availability(run.path / AVAILABILITY_FILE, "trace") if run.has(AVAILABILITY_FILE) else None
         jobs, left_out = _chosen(every, wanted)
-        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, beside.immediate_below, resized, again, filled, out)
+        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, beside.immediate_below, resized, again, own, out)
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)

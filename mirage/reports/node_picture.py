@@ -13,7 +13,7 @@ from mirage.reports.node_map import Boxes
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import ACROSS, DOWN, Panel, Timeline, grey_png
 from mirage.text.words import counted, duration, number, percent
-from slurm_mirage.rm.registry import DEFAULT
+from slurm_mirage.rm.managers import DEFAULT
 
 # Above these numbers rectangles of jobs would be too small, and the page too large.
 MOST_NODES, MOST_JOBS, MOST_BOXES = 300, 2000, 12_000

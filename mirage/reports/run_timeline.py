@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from mirage.kinds.filler import page as filler
+from mirage.kinds.page import PANELS
 from mirage.records.run_clock import EVENT, speed_of_records
 from mirage.reports import node_picture, run_events
 from mirage.reports.page import Part, Section, Table
@@ -14,7 +14,7 @@ from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.timeline import Panel, Steps, Timeline
 from mirage.text.words import counted, duration, number, percent
 from mirage.verdict.event_clock import charges
-from slurm_mirage.rm.registry import DEFAULT
+from slurm_mirage.rm.managers import DEFAULT
 
 # Rows of the data table.
 _INTERVALS = 24
@@ -38,7 +38,7 @@ def over_time(run: Run) -> Section:
     panels = [
         _levels(frame, "busy", "Processors in use", busy, log and log[0], run.processors),
         _levels(frame, "waiting", "Processors requested by waiting jobs", waiting, log and log[1], None),
-        filler.panel(run, frame, busy),
+        *(panel(run, frame, busy) for panel in PANELS),
         node_picture.panel(run, frame),
         _suspended(run, frame),
         *_samples(run, frame),

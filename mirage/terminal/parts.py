@@ -1,11 +1,11 @@
-"""Sentences about the part of a schedule that was measured, its steady part, jobs that never started, and filler jobs."""
+"""Sentences about the part of a schedule that was measured, its steady part, jobs that never started, and the kinds of jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from mirage.kinds.filler import verdict as filler
+from mirage.kinds.verdict import SENTENCES
 from mirage.metrics.registry import METRICS
 
 _DIGITS = 4
@@ -13,7 +13,8 @@ _DIGITS = 4
 
 def parts_of(metrics: Mapping[str, Any]) -> list[str]:
     """Sentences without a full stop about what metrics.json was measured on. Times are seconds of the trace."""
-    return [*_measured(metrics), *_steady(metrics), *_censored(metrics), *filler.sentences(metrics)]
+    of_kinds = [sentence for sentences in SENTENCES for sentence in sentences(metrics)]
+    return [*_measured(metrics), *_steady(metrics), *_censored(metrics), *of_kinds]
 
 
 def limits_of(metrics: Mapping[str, Any]) -> list[str]:

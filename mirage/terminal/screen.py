@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from mirage.text.words import about
 from slurm_mirage.replay.real_left import real_left
-from slurm_mirage.rm.registry import NODE_KINDS
+from slurm_mirage.rm.managers import NODE_KINDS
 
 # Without a terminal: seconds without output after which a live line is written. The interval doubles with each live line, up to the
 # longest. CI systems end a program that writes nothing for ten minutes.

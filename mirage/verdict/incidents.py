@@ -20,7 +20,7 @@ from slurm_mirage.jobs import arrays
 from slurm_mirage.replay.halts import CONTROLLER, REPLAY
 from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.evidence import CONNECTION_RENEWED, NODE_DOWN, NOT_JUDGED
-from slurm_mirage.rm.registry import DAEMON_KINDS
+from slurm_mirage.rm.managers import DAEMON_KINDS
 
 _NAMED = 3  # number of jobs that a reason names
 SHOWN = 5

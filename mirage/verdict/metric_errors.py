@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.kinds.filler import verdict as filler
+from mirage.kinds.verdict import ERRORS
 from mirage.metrics import classes as job_classes
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
@@ -83,7 +83,8 @@ def errors(
             emulation["goodput"] = float(emulation["utilisation"]) * (1 - wasted)
         emulation |= _like_others(measured["metrics"], emulation)
         capacity = settings.processors * population.window.length
-        emulation |= filler.errors(run.fillers, measured["metrics"], emulation, capacity)
+        for errors_of in ERRORS:
+            emulation |= errors_of(run, measured["metrics"], emulation, capacity)
         if share := measured["validity"].get("false_quiet_share"):
             emulation |= with_false_quiets(emulation, measured["metrics"], share)
             classes = [with_false_quiets(widths, row, share) for widths, row in zip(classes, measured["classes"], strict=True)]

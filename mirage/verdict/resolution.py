@@ -15,7 +15,8 @@ from polars import col
 from mirage.records.collect import Collected
 from mirage.text.words import two_digits
 from mirage.verdict.thresholds import Thresholds
-from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
+from slurm_mirage.rm.managers import DEFAULT
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 RECORD = 1.0
 """Resolution of the instants in Slurm's records, in seconds of Slurm's time."""

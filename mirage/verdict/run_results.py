@@ -12,7 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from mirage.kinds.filler import verdict as filler
+from mirage.kinds.records import KINDS
+from mirage.kinds.verdict import MEMBERS
 from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.gpu_use import gpu_use
@@ -59,9 +60,9 @@ def results(
         "executions": run_files.rounded(collected.executions),
         "allocations": _allocations(run, collected, jobs),
     }
-    filled = None if collected.fillers is None else run_files.rounded(collected.fillers.executions)
+    own = {name: run_files.rounded(table) for kind in KINDS for name, table in kind.tables(collected).items()}
     absent = None if collected.availability.is_empty() else run_files.rounded(collected.availability)
-    whole: dict[str, Any] = {"immediate_below": OF_RUNS, "fillers": filled, "availability": absent, **changes}
+    whole: dict[str, Any] = {"immediate_below": OF_RUNS, "kinds": own, "availability": absent, **changes}
     settings: dict[str, Any] = {"warmup_cut": cuts[0], "cooldown_cut": cuts[1], **whole}
     uncut = ""
     try:
@@ -93,8 +94,8 @@ def results(
     if uncut:
         validity.add_unsure(member["validity"], uncut)
     population = Population.of(jobs, processors, nodes, *cuts, **changes)
-    if collected.fillers is not None:
-        member["fillers"] = filler.summary(collected.fillers, member, population, changes["suspensions"], collected.time)
+    for members_of in MEMBERS:
+        member |= members_of(collected, member, population, changes["suspensions"])
     if layout.gpus:
         asked = {row.id: Request.parse(row.request) for row in run.read_plan()}
         member["gpus"] = gpu_use(population, asked, layout.gpus)

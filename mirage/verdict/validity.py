@@ -28,7 +28,8 @@ from mirage.verdict.resolution import Resolution, Scales, metrics_too_coarse, to
 from mirage.verdict.thresholds import KNOWN_SHARE, Thresholds
 from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID
 from slurm_mirage.rm.evidence import Layout
-from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
+from slurm_mirage.rm.managers import DEFAULT
+from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
 FEWEST_LATENCIES = 10
 """Jobs of which the start latency has to be known; all, in a run of fewer. If half of all starts are too late, the chance that no

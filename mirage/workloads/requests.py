@@ -21,7 +21,6 @@ from mirage.workloads.constraints import allows
 from slurm_mirage.base.hostlist import expand
 from slurm_mirage.jobs.plan import NEVER
 from slurm_mirage.jobs.request import NO_REQUEST, Request, counts_of, gpus_of
-from slurm_mirage.rm.openpbs import queues
 from slurm_mirage.rm.slurm.conf import value_of
 from slurm_mirage.rm.slurm.node_classes import NodeClass
 from slurm_mirage.rm.slurm.node_options import Words, arrangement, gres_of, word
@@ -195,16 +194,16 @@ def offer(
     return Offer(offered, default, consumable, None if qos is None else frozenset(qos), licences=numbers)
 
 
-def offer_of_queues(classes: Sequence[NodeClass], found: Sequence[queues.Queue]) -> Offer:
-    """Builds the offer of a cluster under OpenPBS, whose queues all have all nodes. A job is in one queue, and asks for no memory.
+def offer_of_queues(classes: Sequence[NodeClass], limits: Mapping[str, float | None], default: str) -> Offer:
+    """Builds the offer of a cluster whose queues all have all nodes. A job is in one queue, and asks for no memory.
 
     classes: classes of equal nodes
-    found: the queues
+    limits: the queues' longest times in minutes (None: no limit), by name
+    default: the queue of a job that asks for none
     """
     nodes = _nodes_of(classes, "ALL")
-    limits = {str(queue[queues.NAME]): queues.most_minutes(queue) for queue in found}
     partitions = {name: Partition(nodes, most_minutes=math.inf if most is None else most) for name, most in limits.items()}
-    return Offer(partitions, queues.default_of(found), memory=False, qos=None, several=False)
+    return Offer(partitions, default, memory=False, qos=None, several=False)
 
 
 def minutes_of(limit: str) -> float:

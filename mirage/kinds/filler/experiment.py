@@ -11,6 +11,7 @@ from mirage.experiment.hosts import host_count
 from mirage.kinds.filler.words import words_of
 from mirage.knobs.knobs import FillerKnobs, Knobs
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.feeder.settings import KEY
 from slurm_mirage.jobs.filler import PLANNED, Filler
 from slurm_mirage.rm.slurm import filler_settings
 
@@ -69,18 +70,19 @@ def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
     return {"slurm_mirage_filler": True, "slurm_mirage_filler_grace": grace_of(fillers, words_of(fillers, shrink))}
 
 
-def run_settings(knobs: FillerKnobs, shrink: Decimal) -> dict[str, Any]:
-    """The member "filler" of run.json; empty without filler jobs."""
-    if not knobs.is_wanted:
+def run_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
+    """The member "filler" of run.json; none without filler jobs."""
+    if not (fillers := knobs.fillers).is_wanted:
         return {}
-    words = words_of(knobs, shrink)
-    return {"variant": knobs.variant, "words": words.text(), "grace": grace_of(knobs, words)}
+    words = words_of(fillers, shrink)
+    return {KEY: {"variant": fillers.variant, "words": words.text(), "grace": grace_of(fillers, words)}}
 
 
 def remarks(run: Prepared) -> list[str]:
     """Remark on the filler jobs."""
-    if not (settings := run_settings(run.knobs.fillers, run.shrink)):
+    if not run.knobs.fillers.is_wanted:
         return []
+    settings = run_settings(run.knobs, run.shrink)[KEY]
     words = f"{settings['words']} (seconds of the cluster's time)"
     return [f"filler jobs: {settings['variant']}, {words}; they do not belong to the workload, and are in none of its metrics"]
 

@@ -17,6 +17,8 @@ from slurm_mirage.jobs.filler import Filler
 if TYPE_CHECKING:
     from mirage.kinds.filler.simulation import Filled
 
+FILLERS_FILE = "fillers.csv"
+"""Exists if the run had fillers."""
 FILLERS_SCHEMA: dict[str, pl.DataType] = {
     **dict.fromkeys(("filler", "execution"), pl.Int64()),
     "node": pl.String(),
@@ -79,9 +81,9 @@ def total_load(schedule: MeasuredSchedule) -> Value:
 
 def filler_preemptions(schedule: MeasuredSchedule) -> Value:
     """Number of executions of fillers that ended within the window for another job: by Slurm, or by themselves on request."""
-    if schedule.fillers is None:
+    if (fillers := schedule.kinds.get(FILLERS_FILE)) is None:
         return 0.0
-    ended = schedule.fillers.filter(pl.col("outcome").is_in([REQUEST, PREEMPTED]), pl.col("end").is_between(*_ends(schedule)))
+    ended = fillers.filter(pl.col("outcome").is_in([REQUEST, PREEMPTED]), pl.col("end").is_between(*_ends(schedule)))
     return float(ended.height)
 
 
@@ -94,7 +96,7 @@ def _share(schedule: MeasuredSchedule, quantity: pl.Expr, *, per_length: bool = 
 
     quantity: of a second of an execution; per_length: of the whole execution
     """
-    if schedule.fillers is None:
+    if (fillers := schedule.kinds.get(FILLERS_FILE)) is None:
         return 0.0
     if schedule.window.length == 0:
         return "the schedule has no length"
@@ -103,7 +105,7 @@ def _share(schedule: MeasuredSchedule, quantity: pl.Expr, *, per_length: bool = 
     inside = (pl.min_horizontal(until, pl.lit(end)) - pl.max_horizontal("start", pl.lit(begin))).clip(0)
     length = until - pl.col("start")
     amount = pl.when(length > 0).then(quantity / length).otherwise(0.0) if per_length else quantity
-    seconds = schedule.fillers.select((inside * amount * pl.col("processors")).sum()).item()
+    seconds = fillers.select((inside * amount * pl.col("processors")).sum()).item()
     return float(seconds) / schedule.capacity
 
 

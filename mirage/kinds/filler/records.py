@@ -16,12 +16,24 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars import col
 
-from mirage.kinds.filler.metrics import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
+from mirage.kinds.filler.metrics import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    FILLERS_FILE,
+    FILLERS_SCHEMA,
+    LIMIT,
+    PREEMPTED,
+    REQUEST,
+    RUNNING,
+    SLOT,
+)
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import NS, Schema, in_second
 from mirage.records.time_map import TimeMap
 from mirage.traces.csv_frame import check_rows, read_csv
 from slurm_mirage.base.hostlist import expand
+from slurm_mirage.feeder.settings import KEY
 from slurm_mirage.jobs.filler import EXIT_REQUEUE, Filler
 from slurm_mirage.jobs.filler_log import Cause
 from slurm_mirage.jobs.filler_log import read_fillers as read_log
@@ -31,10 +43,6 @@ if TYPE_CHECKING:
     from mirage.records.collect import Collected
 
 SAVES_FILE = "fillers.bin"
-FILLERS_FILE = "fillers.csv"
-"""Exists if the run had fillers."""
-KEY = "filler"
-"""Member of run.json that describes the fillers of a run."""
 PREFIX = "mirage-filler-"
 """Prefix of the names of fillers in Slurm; their numbers follow."""
 _ROUNDING = 1_000_000
@@ -97,6 +105,11 @@ def collect(run: RunFolder, log: pl.DataFrame, ahead: int, time: TimeMap) -> Fil
 def tables(collected: Collected) -> dict[str, pl.DataFrame]:
     """The table of a run with fillers, by the name of its file."""
     return {} if collected.fillers is None else {FILLERS_FILE: collected.fillers.executions}
+
+
+def read_tables(run: RunFolder, parameter: str) -> dict[str, pl.DataFrame]:
+    """The table of the run's folder, where it is there. Raises WrongUse as `read_fillers` does."""
+    return {FILLERS_FILE: read_fillers(run.path / FILLERS_FILE, parameter)} if run.has(FILLERS_FILE) else {}
 
 
 def read_saves(path: Path) -> tuple[pl.DataFrame, list[str]]:

@@ -38,6 +38,14 @@ INTERVALS = 20
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
+def members(
+    collected: Collected, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
+) -> dict[str, Any]:
+    """The member of metrics.json; none without fillers. measured, population, suspensions: as for `summary`"""
+    fillers = collected.fillers
+    return {} if fillers is None else {MEMBER: summary(fillers, measured, population, suspensions, collected.time)}
+
+
 def summary(
     fillers: Fillers, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None, time: TimeMap
 ) -> dict[str, Any]:
@@ -168,14 +176,14 @@ def reasons(collected: Collected, layout: Layout) -> list[str]:
 
 
 def errors(
-    fillers: Fillers | None, values: Mapping[str, float | None], emulation: Mapping[str, float | str], capacity: float
+    collected: Collected, values: Mapping[str, float | None], emulation: Mapping[str, float | str], capacity: float
 ) -> dict[str, float]:
     """Half widths of the metrics of fillers: the launches of their programs, which took time of their executions. Without fillers
     they are exactly 0.
 
     capacity: processor seconds of the machine over the window
     """
-    share = 0.0 if fillers is None or capacity <= 0 else fillers.launch / capacity
+    share = 0.0 if collected.fillers is None or capacity <= 0 else collected.fillers.launch / capacity
     widths = {
         name: share for name in ("filler_load", "filler_useful", "filler_lost", "filler_overhead") if values[name] is not None
     }

@@ -26,14 +26,16 @@ def check(
     charges: bool = False,
     saves: str = DISK,
     several_hosts: bool = False,
-    openpbs: bool = False,
+    needs_no_saves: str = "",
+    unseen: str = "",
 ) -> None:
     """Check that a cluster can have a clock. Raises WrongUse.
 
     speed: a number; EVENT, or another word for a clock that is chosen later. charges: whether slurmctld's own time is charged.
+    needs_no_saves, unseen: as in rm.traits.Traits of the cluster's resource manager
     """
-    if saves == MEMORY and openpbs:
-        raise WrongUse("is for Slurm; OpenPBS's database never waits for the disk", parameter="saves", value=saves)
+    if saves == MEMORY and needs_no_saves:
+        raise WrongUse(f"is for Slurm; {needs_no_saves}", parameter="saves", value=saves)
     if saves == MEMORY and speed == 1:
         what = "is for a virtual clock; in real time (SPEED=1) a save holds nothing up"
         raise WrongUse(what, parameter="saves", value=saves)
@@ -47,8 +49,8 @@ def check(
         return
     if not (speed == EVENT or charges):
         return
-    if openpbs:
-        what = "the event clock does not see the daemons of OpenPBS, which run as root; give a constant SPEED, such as SPEED=20"
+    if unseen:
+        what = f"the event clock does not see {unseen}; give a constant SPEED, such as SPEED=20"
         raise WrongUse(what, parameter="speed", value=speed)
     if several_hosts:
         what = "the event clock is for one host, and the cluster has several; give a constant SPEED, such as SPEED=20"

@@ -15,7 +15,8 @@ from ..base.errors import WrongUse
 from ..instance.manager import manager_at
 from ..replay.cluster_events import OUTPUT
 from ..replay.journal import start_of
-from ..rm.registry import manager_of, tools
+from ..rm.managers import manager_of
+from ..rm.registry import tools
 from .incidents import incidents, span_of
 
 COMPLAINTS_FILE = "complaints.json"

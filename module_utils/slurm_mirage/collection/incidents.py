@@ -11,7 +11,8 @@ from ..base.run_files import RESULT, RUN_SETTINGS
 from ..farm.events import full_folders, read_events
 from ..replay.journal import start_of
 from ..rm.evidence import Complaint, Span
-from ..rm.registry import manager_of, tools
+from ..rm.managers import manager_of
+from ..rm.registry import tools
 
 MOST_LINES = 20
 """Lines of each kind of error that are kept."""

@@ -11,7 +11,7 @@ from typing import Any
 from ..base import processes, user_folders
 from ..base.files import file_digest, undamaged_json, write_json
 from ..clock import instance_clock
-from ..rm.registry import DAEMON_KINDS
+from ..rm.managers import DAEMON_KINDS
 from . import service
 from .farm import STATE
 from .hosts_file import HostsFile

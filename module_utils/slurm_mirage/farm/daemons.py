@@ -14,7 +14,7 @@ from ..base.errors import WrongUse
 from ..base.files import file_digest
 from ..clock import clock_page
 from ..rm.daemon_kinds import CLOCK, DaemonKind
-from ..rm.registry import DAEMON_KINDS
+from ..rm.managers import DAEMON_KINDS
 
 
 @dataclass

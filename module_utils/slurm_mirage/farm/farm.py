@@ -32,7 +32,7 @@ from ..base.disk import no_space, out_of_space
 from ..base.errors import WrongUse
 from ..base.files import write_json
 from ..rm.daemon_kinds import CLOCK, DaemonKind, Role, leaving_order
-from ..rm.registry import DAEMON_KINDS, NODE_KINDS
+from ..rm.managers import DAEMON_KINDS, NODE_KINDS
 from . import absent, isolation, saved_state
 from .absent import NAME_VARIABLE
 from .clock_hold import ClockHold

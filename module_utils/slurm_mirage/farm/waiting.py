@@ -12,7 +12,7 @@ from ..base import user_folders
 from ..base.disk import no_space
 from ..base.errors import WrongUse
 from ..base.files import file_digest
-from ..rm.registry import NODE_KINDS
+from ..rm.managers import NODE_KINDS
 from . import service
 from .events import full_folders
 from .farm import failure_of, read_state

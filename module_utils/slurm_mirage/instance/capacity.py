@@ -11,7 +11,7 @@ from pathlib import Path
 from ..base import processes
 from ..farm.farm import read_state
 from ..farm.pacing import host_memory
-from ..rm.registry import DAEMON_KINDS, NODE_KINDS
+from ..rm.managers import DAEMON_KINDS, NODE_KINDS, manager_of, traits_of
 from .sizing import PID_MAX, Capacity, Load
 
 KSM = Path("/sys/kernel/mm/ksm/run")
@@ -84,6 +84,6 @@ def running_load(directory: Path) -> Load:
         up = {}
     nodes = sum(up.get(kind, 0) for kind in NODE_KINDS)
     database = any(up.get(kind.name, 0) > 0 for kind in DAEMON_KINDS.values() if kind.is_database)
-    if (directory / "pbs").is_dir():
-        return Load(nodes, jobs=0, openpbs=True)
+    if (footprint := traits_of(manager_of(directory)).footprint) is not None:
+        return Load(nodes, jobs=0, footprint=footprint)
     return Load(nodes, wide_steps=not (directory / "etc/common.conf").exists(), jobs=0, database=database)

@@ -19,7 +19,8 @@ from ..base.errors import WrongUse
 from ..base.files import locked_folder, write_json
 from ..farm import isolation
 from ..farm.farm import read_state
-from ..rm.openpbs import leftovers
+from ..rm.managers import DEFAULT, manager, traits_of
+from ..rm.registry import IMPLEMENTATIONS
 from . import capacity, sizing
 from .instance import (
     OWNED_BY_ROOT,
@@ -35,7 +36,6 @@ from .instance import (
 )
 from .placement import Block
 
-SLURM, OPENPBS = "slurm", "openpbs"
 END_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
 
 
@@ -59,9 +59,10 @@ def apply(parameters: Mapping[str, Any], package: ModuleType, check_mode: bool) 
 def ensure_present(directory: Path, parameters: Mapping[str, Any], package: ModuleType, write: bool) -> dict[str, Any]:
     """Check the request, and create folders, ports and code if `write` is true; returns as `apply`. Raises WrongUse."""
     several = parameters["cluster_nodes"] is not None
+    manager(parameters["rm"])  # refuses what is no resource manager
     check_address(parameters["address"], several)
     sizes = {name: parameters[name] for name in ("nodes", "wide_steps", "jobs", "front_ends", "database")}
-    load = sizing.Load(**sizes, cluster=parameters["cluster_nodes"], openpbs=parameters["rm"] == OPENPBS)
+    load = sizing.Load(**sizes, cluster=parameters["cluster_nodes"], footprint=traits_of(parameters["rm"]).footprint)
     if not write:  # checked only once, because the free memory changes all the time
         sizing.check(load, capacity.running_load(directory), capacity.look(directory))
     owner = account_of(parameters["user"], directory.name)
@@ -96,7 +97,7 @@ def ensure_present(directory: Path, parameters: Mapping[str, Any], package: Modu
         content["here"] = parameters["nodes"]
     if belongs_to:
         content["belongs_to"] = belongs_to
-    if parameters["rm"] != SLURM:
+    if parameters["rm"] != DEFAULT:
         content["rm"] = parameters["rm"]
     if parameters["database"]:
         content["database_port"] = database_port(block, kept, claimed, in_use)
@@ -131,7 +132,9 @@ def ensure_absent(directory: Path, user: str | None, write: bool) -> dict[str, A
     if write and account is not None:
         # Processes that hid from slurm_farm, by another environment, would keep the account from being removed.
         processes.end(processes.of_user(account[0]), END_TIMEOUT)
-        leftovers.remove(account[0])
+        for known in IMPLEMENTATIONS.values():
+            if known.tools and known.tools.remove_leftovers:
+                known.tools.remove_leftovers(account[0])
     if present and write:
         user_folders.remove(directory.parent, directory.name)
     if write:
@@ -225,7 +228,7 @@ def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) ->
 
 def check_manager(name: str, kept: dict[str, Any] | None, manager: str) -> None:
     """Raise WrongUse when the instance exists with another resource manager. `kept` is the content of instance.json."""
-    existing = manager if kept is None else kept.get("rm", SLURM)
+    existing = manager if kept is None else kept.get("rm", DEFAULT)
     if existing != manager:
         raise WrongUse(
             f"cluster {name} was built with {existing}; make teardown CLUSTER={name} first, or take another CLUSTER",

@@ -37,7 +37,7 @@ from ..base.errors import WrongUse
 from ..base.files import differs, undamaged_json, write_atomically
 from ..base.run_files import PROGRESS
 from ..base.run_lock import lock_holder
-from ..rm.registry import DAEMON_KINDS
+from ..rm.managers import DAEMON_KINDS
 from .placement import Block, following
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,20}\Z")

@@ -9,7 +9,8 @@ from typing import Any
 
 from ..farm.network import entrance, has_network
 from ..rm.api import Commands
-from ..rm.registry import manager_of, tools
+from ..rm.managers import manager_of
+from ..rm.registry import tools
 from .instance import commands_of
 
 

@@ -15,7 +15,8 @@ from ..farm.farm import failure_of, read_state
 from ..farm.pacing import host_memory
 from ..rm.api import Commands, Registered, ResourceManagerError
 from ..rm.evidence import Names
-from ..rm.registry import IMPLEMENTATIONS, manager_of
+from ..rm.managers import manager_of
+from ..rm.registry import IMPLEMENTATIONS
 from .instance import active_run, read_progress
 from .manager import manager_at
 from .registration import Registration

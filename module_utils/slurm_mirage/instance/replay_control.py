@@ -24,7 +24,7 @@ from ..clock.event_clock import SPEED
 from ..farm.events import full_folders, read_events
 from ..farm.farm import failure_of, read_state
 from ..farm.network import entrance
-from ..rm.registry import DAEMON_KINDS
+from ..rm.managers import DAEMON_KINDS
 
 LAST_BYTES = 65536  # of a file, of which only the last line is read
 ENDED = ("finished", "failed", "stopped")

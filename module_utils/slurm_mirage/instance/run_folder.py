@@ -12,7 +12,7 @@ from typing import Any
 
 from ..base import user_folders
 from ..base.errors import WrongUse
-from ..rm.registry import tools
+from ..rm import managers
 
 PLAN, SETTINGS = "plan.csv", "run.json"
 LARGEST = 4 << 30  # bytes of a plan
@@ -69,7 +69,7 @@ def write(folder: user_folders.Folder, parameters: Mapping[str, Any], check_mode
 def settings_text(given: str, instance: Path, manager: str | None) -> str:
     """The content of run.json: the settings `given`, with those that a resource manager needs besides. Raises WrongUse."""
     if manager is not None:
-        given = json.dumps({**json.loads(given), **tools(manager).run_settings(instance)}, indent=4, sort_keys=True)
+        given = json.dumps({**json.loads(given), **managers.manager(manager).run_settings(instance)}, indent=4, sort_keys=True)
     return f"{given.rstrip()}\n"
 
 

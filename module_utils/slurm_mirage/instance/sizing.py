@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 
 from ..base.errors import WrongUse
+from ..rm.traits import Footprint
 
 # Memory of one idle slurmd that reads a slim file: anonymous pages, page tables, kernel stack and sockets; and the same after ksmd
 # has merged the pages that are equal in all slurmd.
@@ -23,14 +24,6 @@ BASE, BASE_NODE = 60.0, 0.03
 # database and of some thousand jobs.
 DATABASE, DATABASE_DISK = 130.0, 250.0
 DATABASE_TASKS, DATABASE_FILES, DATABASE_INODES = 60, 500, 500
-# OpenPBS: memory of one idle pbs_mom, also after ksmd has merged equal pages (docs/openpbs.md); memory of the farm, pbs_server,
-# pbs_comm, pbs_sched and PostgreSQL, in all and for each node.
-MOM, MOM_MERGED = 3.5, 2.0
-PBS_BASE, PBS_BASE_NODE = 130.0, 0.06
-# Its pages that ksmd scans; open files of a pbs_mom; inodes and disk space of its PBS_HOME, and of PostgreSQL's data, with logs.
-MOM_PAGES = 830
-MOM_FILES, MOM_INODES, MOM_DISK = 18, 20, 0.1
-PBS_TASKS, PBS_FILES, PBS_INODES, PBS_DISK = 60, 500, 1500, 150.0
 # Memory for starting nodes, whose pages are not merged yet. The farm starts only as many at the same time as fit into it.
 UNMERGED_AT_ONCE = 2048.0
 
@@ -66,7 +59,7 @@ class Load:
     front_ends: number of slurmd that stand for all nodes (FRONT_END), or 0 for one slurmd per node
     database: whether there is accounting
     cluster: nodes of all hosts, or None for a cluster on one host; slurmctld needs memory for each, slurmd with wide_steps too
-    openpbs: whether each node is a pbs_mom of OpenPBS; wide_steps, front_ends and database are then not used
+    footprint: of the daemons of another resource manager than Slurm; wide_steps, front_ends and database are then not used
     """
 
     nodes: int
@@ -75,7 +68,7 @@ class Load:
     front_ends: int = 0
     database: bool = False
     cluster: int | None = None
-    openpbs: bool = False
+    footprint: Footprint | None = None
 
     @property
     def known(self) -> int:
@@ -106,9 +99,9 @@ class Needs:
 
 def at_rest(load: Load, merges: bool) -> float:
     """Return the MiB that the load needs when all nodes run and, with `merges`, ksmd has merged equal pages."""
-    if load.openpbs:
-        node, job = (MOM_MERGED, JOB_MERGED) if merges else (MOM, JOB)
-        return PBS_BASE + load.nodes * (PBS_BASE_NODE + node) + load.at_once * job
+    if (own := load.footprint) is not None:
+        node, job = (own.node_merged, JOB_MERGED) if merges else (own.node, JOB)
+        return own.base + load.nodes * (own.base_node + node) + load.at_once * job
     lines = load.known if load.wide_steps else 0
     if merges:
         daemons = load.slurmd * (NODE_MERGED + LINE_MERGED * lines) + load.at_once * JOB_MERGED
@@ -121,13 +114,13 @@ def needs(load: Load, merges: bool) -> Needs:
     """Return what `load` needs on a host whose ksmd merges equal pages (`merges`), or does not."""
     unmerged = at_rest(load, merges=False)
     memory = min(unmerged, at_rest(load, merges=True) + UNMERGED_AT_ONCE) if merges else unmerged
-    if load.openpbs:
+    if (own := load.footprint) is not None:
         return Needs(
             memory=memory,
-            tasks=load.nodes * NODE_TASKS + load.at_once * JOB_TASKS + PBS_TASKS,
-            files=load.nodes * MOM_FILES + load.at_once * JOB_FILES + PBS_FILES,
-            inodes=load.nodes * MOM_INODES + PBS_INODES,
-            disk=load.nodes * MOM_DISK + PBS_DISK,
+            tasks=load.nodes * NODE_TASKS + load.at_once * JOB_TASKS + own.base_tasks,
+            files=load.nodes * own.node_files + load.at_once * JOB_FILES + own.base_files,
+            inodes=load.nodes * own.node_inodes + own.base_inodes,
+            disk=load.nodes * own.node_disk + own.base_disk,
         )
     return Needs(
         memory=memory,
@@ -249,7 +242,7 @@ def kernel_settings(load: Load) -> dict[str, int]:
     The values are twice what is needed, because a host gets the maximum of the values that its instances claim, not their sum.
     """
     wanted = needs(load, merges=True)
-    pages = MOM_PAGES if load.openpbs else ANONYMOUS_PAGES
+    pages = ANONYMOUS_PAGES if load.footprint is None else load.footprint.node_pages
     burst = int(load.slurmd * pages * KSM_SLEEP / PASS)
     return {
         "kernel.pid_max": min(PID_MAX, max(131_072, 32_768 + 2 * wanted.tasks)),

@@ -23,7 +23,7 @@ from ..farm import absent
 from ..farm.running import is_complete, running_farm
 from ..farm.saved_state import FRESH_FOR
 from ..rm.api import Commands, ResourceManagerError
-from ..rm.registry import manager_of
+from ..rm.managers import manager_of
 from .instance import active_run
 from .manager import manager_at
 from .registration import Registration

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..base.errors import WrongUse
 from ..broker.server import Server
-from ..rm import registry
+from ..rm import managers, registry
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 3:
         print("wrong use: python3 -m slurm_mirage.programs.broker DIRECTORY PROGRAMS SOCKET", file=sys.stderr)
         return 2
-    sizes = registry.IMPLEMENTATIONS[registry.DEFAULT].sizes
+    sizes = registry.IMPLEMENTATIONS[managers.DEFAULT].sizes
     assert sizes is not None, "the default resource manager changes the size of jobs"
     directory = Path(arguments[0])
     try:

@@ -1,4 +1,4 @@
-"""The resource managers by name. A run names its own in run.json (key `rm`); without that key it is Slurm.
+"""The implementations of the resource managers (managers.py) by name.
 
 Implementations are imported by statements, because Ansible ships only what a module imports that way.
 """
@@ -11,25 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import WrongUse
-from ..base.files import undamaged_json
 from ..base.run_settings import RunSettings
 from .api import Commands, Records, ResourceManager
-from .daemon_kinds import DaemonKind
 from .evidence import Complaint, Names, Span
 from .fillers import Fillers
+from .managers import DEFAULT, KEY, MANAGERS
 from .openpbs import collection as openpbs_collection
 from .openpbs import daemon_log as openpbs_log
 from .openpbs import daemons as openpbs_daemons
+from .openpbs import leftovers as openpbs_leftovers
 from .openpbs.commands import OpenPbs
 from .sizes import Sizes
 from .slurm import collected, daemon_log
-from .slurm import daemons as slurm_daemons
 from .slurm import records as slurm_records
 from .slurm.commands import Slurm
 from .slurm.filling import Filling
 from .slurm.resizing import Resizing
-
-KEY, DEFAULT = "rm", "slurm"
 
 
 @dataclass(frozen=True)
@@ -45,19 +42,15 @@ class HostTools:
     controller's log had when it began."""
     by_kind: Callable[[Iterable[Complaint]], dict[str, int]]
     """Counts complaints."""
-    daemons: tuple[DaemonKind, ...]
-    """Kinds of its daemons, in the order in which they are started."""
     files: tuple[str, ...]
     """Its records of a run, as paths in the instance's directory; {run} stands for the name of the run."""
     in_force_file: str
     """Name of the file in a run's folder with the configuration in force (`Commands.configuration`)."""
-    run_settings: Callable[[Path], dict[str, str]]
-    """Settings in run.json that only this manager has, from an instance's directory."""
-    farm_content: Callable[[Path, Mapping[str, Any]], dict[str, Any]]
-    """This manager's part of the farm's specification, from an instance's directory and the options of library/slurm_farm.py."""
     collected: Callable[[Path, str, Mapping[str, Any], str | None, bool], dict[str, str]] | None = None
     """Makes further records on the head, content by name: from an instance's directory, the name of a run, the start event of its
     journal, the folder of the commands (None: the host's), and whether there is accounting. None: there are none."""
+    remove_leftovers: Callable[[int], None] | None = None
+    """Removes what its commands leave outside of an instance's directory, from the number of the instance's account."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +78,8 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
             Slurm.of_instance,
             daemon_log.of_instance,
             daemon_log.by_kind,
-            slurm_daemons.KINDS,
             collected.FILES,
             slurm_records.CONFIGURATION_FILE,
-            lambda instance: {"slurm_conf": f"{instance}/etc/slurm.conf"},
-            slurm_daemons.farm_content,
             collected.of_head,
         ),
     ),
@@ -101,20 +91,12 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
             OpenPbs.of_instance,
             openpbs_log.of_instance,
             openpbs_log.by_kind,
-            openpbs_daemons.KINDS,
             ("runs/{run}/pbs.csv", openpbs_daemons.ACCOUNTING, "etc/pbs.conf"),
             openpbs_collection.CONFIGURATION_FILE,
-            lambda instance: {"pbs_conf": f"{instance}/etc/pbs.conf"},
-            openpbs_daemons.farm_content,
+            remove_leftovers=openpbs_leftovers.remove,
         ),
     ),
 }
-
-
-DAEMON_KINDS = {kind.name: kind for one in IMPLEMENTATIONS.values() if one.tools for kind in one.tools.daemons}
-"""The kinds of all daemons by name; those of each manager in the order in which they are started."""
-NODE_KINDS = [name for name, kind in DAEMON_KINDS.items() if kind.is_node]
-"""Names of the kinds of which each node has one."""
 
 
 def connect(settings: RunSettings, lock: int) -> ResourceManager:
@@ -136,19 +118,11 @@ def names_of(manager: str) -> Names:
     return next(matching, IMPLEMENTATIONS[DEFAULT].records.names)
 
 
-def manager_of(directory: Path) -> str:
-    """Name of the resource manager of the instance in `directory`, as its instance.json says; DEFAULT without that."""
-    content = undamaged_json(directory / "instance.json")
-    name = content.get(KEY) if isinstance(content, Mapping) else None
-    return name if isinstance(name, str) else DEFAULT
-
-
 def records_of_daemons(kinds: Iterable[str]) -> Records:
     """The records of the resource manager that has daemons of these kinds; of the default one if there is none."""
     known = frozenset(kinds)
-    with_tools = ((one.records, one.tools) for one in IMPLEMENTATIONS.values() if one.tools)
-    matching = (records for records, tools in with_tools if any(kind.name in known for kind in tools.daemons))
-    return next(matching, IMPLEMENTATIONS[DEFAULT].records)
+    matching = (name for name, manager in MANAGERS.items() if any(kind.name in known for kind in manager.daemons))
+    return IMPLEMENTATIONS[next(matching, DEFAULT)].records
 
 
 def tools(name: str) -> HostTools:

@@ -19,9 +19,9 @@ EVENT = clock_rules.EVENT
     [
         (1.0, {}),
         (0.5, {"saves": "memory", "several_hosts": True}),
-        (Decimal(20), {"openpbs": True}),
+        (Decimal(20), {"unseen": "its daemons"}),
         (EVENT, {"charges": True, "saves": "memory"}),
-        ("auto", {"several_hosts": True, "openpbs": True}),
+        ("auto", {"several_hosts": True, "unseen": "its daemons"}),
         ("auto", {"charges": True}),
     ],
 )
@@ -40,8 +40,8 @@ def test_clocks_that_a_cluster_can_have(speed: float | Decimal | str, settings: 
             "^charge=yes: is for SPEED=event; SPEED=33.333333333 charges all that the host",
         ),
         (1.0, {"saves": "memory"}, "^saves=memory: is for a virtual clock"),
-        (20.0, {"saves": "memory", "openpbs": True}, "^saves=memory: is for Slurm"),
-        (EVENT, {"openpbs": True}, "^speed=event: the event clock does not see the daemons of OpenPBS"),
+        (20.0, {"saves": "memory", "needs_no_saves": "a reason"}, "^saves=memory: is for Slurm; a reason$"),
+        (EVENT, {"unseen": "its daemons"}, "^speed=event: the event clock does not see its daemons; give"),
         (EVENT, {"several_hosts": True}, "^speed=event: the event clock is for one host"),
         ("auto", {"several_hosts": True, "charges": True}, "^speed=auto: the event clock is for one host"),
     ],

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from mirage.experiment import clock_choice, configuration
+from mirage.experiment.openpbs_configuration import OpenPbsConfiguration
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.resolve import resolve
@@ -46,6 +47,7 @@ def knobs_of(config: str, rm: str) -> Knobs:
 
 def test_it_has_queues_rules_and_attributes_of_the_server(configs: Path) -> None:
     found = configuration.of(knobs_of("pbs-easy", "openpbs").scheduler)
+    assert isinstance(found, OpenPbsConfiguration)
     assert (found.rm, found.settings, found.server) == ("openpbs", {"strict_ordering": True}, {"backfill_depth": 1})
     assert [queue["name"] for queue in found.partitions] == ["short", "long"] and len(found.routing) == 1
     assert found.backfills and not configuration.of(knobs_of("pbs-fifo", "openpbs").scheduler).backfills
@@ -90,7 +92,7 @@ def test_wrong_files(tmp_path: Path, text: str, words: str) -> None:
 
 def test_jobs_can_ask_for_one_queue_with_its_limit_and_for_no_memory(configs: Path) -> None:
     knobs = knobs_of("pbs-easy", "openpbs")
-    offered = configuration.offer(configuration.of(knobs.scheduler), knobs, Machine.of_equal_nodes(4, 8))
+    offered = configuration.of(knobs.scheduler).offer(knobs, Machine.of_equal_nodes(4, 8))
     assert offered.default == "long" and not offered.memory and offered.qos is None
     assert offered.partitions["short"].most_minutes == 60 and offered.partitions["long"].holds(32, 10**6)
     jobs = pl.DataFrame(

@@ -30,13 +30,13 @@ def test_other_values_are_refused(text: str) -> None:
 def test_without_fillers_nothing_is_told_of_them() -> None:
     values = knobs.resolve({"FILLER_JOBS": "save=7"})
     fillers.check(values)
-    assert fillers.run_settings(values.fillers, Decimal(100)) == {}
+    assert fillers.run_settings(values, Decimal(100)) == {}
     assert not [name for name in cluster_variables(values) if "filler" in name]
 
 
 def test_a_run_has_its_words_in_the_clusters_time() -> None:
     values = knobs.resolve({"FILLER": "planned", "FILLER_JOBS": "work=100,50 save=7.5 speed=0.9"})
-    settings = fillers.run_settings(values.fillers, Decimal(50))
+    settings = fillers.run_settings(values, Decimal(50))["filler"]
     assert (settings["variant"], settings["grace"]) == ("planned", 4 + fillers.MARGIN)
     assert Filler.parse(settings["words"]) == Filler((50.0, 25.0), 3.75, 2.5, 300.0, 300.0, 0.9, 2)
     told = cluster_variables(values, Decimal(50))

@@ -135,7 +135,8 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
         "clock": None,
         "controller_hostname": None,
         "wide_steps": False,
-        "openpbs": None,
+        "rm": "slurm",
+        "daemons": {},
         "database_port": 0,
         "mariadbd": "/usr/sbin/mariadbd",
         "malleable": False,
@@ -227,7 +228,8 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
         "charge": True,
         "clock": None,
         "addresses": {},
-        "openpbs": None,
+        "rm": "slurm",
+        "daemons": {},
         "python": sys.executable,
     }
     clock = module.clock_of(directory, wanted)
@@ -275,6 +277,17 @@ def test_slurmctld_reads_the_file_that_a_run_chooses_where_there_are_other_confi
     after = specifications(directory, layout)[1]
     assert [one["command"][-1] for one in (before, after)] == [f"{directory}/etc/{name}slurm.conf" for name in ("", "active-")]
     assert after["environment"] == {"SLURM_CONF": after["command"][-1]}
+
+
+def test_daemons_of_another_resource_manager_are_those_that_it_describes(call: Caller, params: dict[str, Any]) -> None:
+    daemons = {"sbin": "/opt/sbin", "postgres": "/opt/postgres", "server_digest": "1", "scheduler_digest": "2"}
+    answer = call("slurm_farm", check=True, **{**params, "nodes": nodes(2), "rm": "openpbs", "daemons": daemons})
+    assert answer["changed"] is True
+    wrong = {**daemons, "speed": 1}
+    del wrong["sbin"]
+    answer = call("slurm_farm", check=True, **{**params, "nodes": nodes(2), "rm": "openpbs", "daemons": wrong})
+    assert answer["msg"] == "wrong use: daemons: sbin, speed: missing, or not known to OpenPBS"
+    assert "rm=torque: one of openpbs, slurm" in call("slurm_farm", **params, rm="torque")["msg"].lower()
 
 
 def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from ...base import processes
+from ...base.errors import WrongUse
 from ..daemon_kinds import WITHOUT_HWLOC_PLUGINS, DaemonKind, Role
 from . import addresses
 
@@ -85,13 +86,15 @@ class Layout:
 
 def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """The part of the farm's specification that only OpenPBS has, by the options of the module that starts the daemons
-    (library/slurm_farm.py)."""
+    (library/slurm_farm.py). Raises WrongUse."""
+    if wrong := {one.name for one in fields(Layout)} ^ {"nodes", *options["daemons"]}:
+        raise WrongUse(f"daemons: {', '.join(sorted(wrong))}: missing, or not known to {MANAGER}")
     nodes = [(f"{one['prefix']}{i}", i) for one in options["nodes"] for i in range(one["first"], one["first"] + one["count"])]
     return {
         "hostname": addresses.HEAD,
         "addresses": addresses.host_names(nodes),
         "network": NETWORK,
-        "daemons": specifications(directory, Layout(**options["openpbs"], nodes=options["nodes"])),
+        "daemons": specifications(directory, Layout(**options["daemons"], nodes=options["nodes"])),
     }
 
 
