@@ -151,7 +151,7 @@ def _schedule(path: Path) -> None:
         schedule.nodes,
         suspensions=schedule.suspensions,
         executions=schedule.executions,
-        fillers=schedule.fillers,
+        kinds=schedule.kinds,
         immediate_below=schedule.immediate_below,
         allocations=schedule.allocations,
     )
