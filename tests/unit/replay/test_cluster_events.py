@@ -90,8 +90,8 @@ def test_jobs_are_held_released_requeued_and_cancelled(run: Run) -> None:
         event(0, 0.09, "hold", "103"),
         event(1, 0.1, "requeue", "100"),
         event(2, 0.12, "cancel", "101"),
-        event(3, 0.6, "release-job", "103"),
-        event(4, 0.61, "hold", "101"),
+        event(3, 1.6, "release-job", "103"),
+        event(4, 1.61, "hold", "101"),
     )
     result = run.play()
     assert outcomes(run) == [
