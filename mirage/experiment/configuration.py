@@ -42,7 +42,7 @@ class Configuration:
 
     @property
     def backfills(self) -> bool:
-        """Whether a waiting job may start before one that came earlier."""
+        """Whether a waiting job may start before a job that was submitted earlier."""
         return self.settings.get("SchedulerType") != "sched/builtin"
 
     @property
@@ -76,7 +76,7 @@ class Configuration:
 
     @property
     def shares_by_account(self) -> bool:
-        """Whether the scheduler divides the machine by account where there is no accounting: each user of the log has one."""
+        """Whether fair share is computed by account without a database, as Slurm never does. Then each user gets an account."""
         return False
 
     def has_accounting(self, knobs: Knobs) -> bool:
@@ -193,7 +193,10 @@ def partitions_of(content: Mapping[str, Any], where: str) -> list[Mapping[str, A
 
 
 def _readers() -> Mapping[str, Callable[[Path, Mapping[str, Any], str], Configuration]]:
-    """What reads the configurations of other resource managers than Slurm: from the path, the content and the file's name."""
+    """Functions that read a configuration of another resource manager than Slurm, by the manager's name.
+
+    Their arguments are the path, the content of the file, and its name in messages.
+    """
     from mirage.experiment import openpbs_configuration  # it imports this module
 
     return {"openpbs": openpbs_configuration.read}

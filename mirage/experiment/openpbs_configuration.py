@@ -29,7 +29,7 @@ class OpenPbsConfiguration(Configuration):
 
     @property
     def backfills(self) -> bool:
-        """Whether a waiting job may start before one that came earlier."""
+        """Whether a waiting job may start before a job that was submitted earlier (attribute backfill_depth of the server)."""
         return str(self.server.get("backfill_depth", 1)) != "0"
 
     @property
@@ -44,7 +44,7 @@ class OpenPbsConfiguration(Configuration):
 
     @property
     def shares_by_account(self) -> bool:
-        """Whether the scheduler divides the machine by account: each user of the log has one."""
+        """Whether fair share is on (sched_config), which OpenPBS computes by account. Then each user of the log gets an account."""
         return str(self.settings.get("fair_share", "false")).lower().startswith("true")
 
     def has_accounting(self, knobs: Knobs) -> bool:

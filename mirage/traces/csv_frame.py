@@ -77,7 +77,10 @@ def check_lines(path: Path, parameter: str) -> None:
 
 
 def _is_bad(column: str, kind: pl.DataType) -> pl.Expr:
-    """Whether a value could not be read or is too large, in a frame with a further column: whether the field is not empty."""
+    """Whether the text of a field is no value of this type, or a number beyond LARGEST.
+
+    The frame has the values, null for such texts, and a column NAME + _GIVEN: whether the field has a text.
+    """
     bad = pl.col(column).is_null() & pl.col(column + _GIVEN)
     return bad | ~pl.col(column).is_between(-LARGEST, LARGEST).fill_null(True) if kind.is_float() else bad
 

@@ -61,8 +61,12 @@ def _beside_number(line: str) -> list[str]:
     last = re.search(r'(?i)"?jobid(?:raw)?"?\s*$', line)
     # Backwards, as a search for it from the beginning takes a time that grows with the square of the line's length.
     before = re.match(r'[^A-Za-z0-9_"\r]+', line[: last.start()][::-1]) if last else None
-    found = [after[1] if after else "", before[0][::-1] if before else ""]
-    return [text for text in found if text.strip(" \r") != ""]
+    texts = []
+    if after:
+        texts.append(after[1])
+    if before:
+        texts.append(before[0][::-1])
+    return [text for text in texts if text.strip(" \r") != ""]
 
 
 def without_heading(lines: Sequence[str], forms: Mapping[str, str]) -> Heading | None:

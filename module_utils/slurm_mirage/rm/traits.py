@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Footprint:
-    """What the daemons of a cluster need of its host: memory and disk space in MiB, processes and threads (tasks), open files,
-    inodes; of the daemon of each node (`node_`), and of the farm and all others together (`base`).
+    """What the daemons of a cluster use on its host: memory and disk space in MiB, tasks (processes and threads), open files and
+    inodes. Members `node...` are for the daemon of one node, members `base...` for the farm and all other daemons together.
 
     node_merged: memory of an idle node after ksmd has merged equal pages, of which it scans node_pages
     base_node: memory of the others for each node

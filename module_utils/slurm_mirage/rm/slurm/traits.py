@@ -1,4 +1,4 @@
-"""What only Slurm has of the traits of resource managers."""
+"""The traits of Slurm: names of its configurations, and settings that SHRINK leaves as they are."""
 
 from __future__ import annotations
 
