@@ -116,7 +116,7 @@ def read_journal(path: Path) -> Journal:
         copies=history.copies,
         stale=sorted(history.stale),
         launch_cost=LaunchCost.of_record(history.start.get("launch_cost", 0.0)),
-        completion_offset=int(history.start.get("completion_offset", 0)),
+        completion_offset=int(history.start["completion_offset"]),
         last_sign=history.last_sign,
     )
 

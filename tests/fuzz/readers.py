@@ -91,7 +91,18 @@ SLEPT = b"".join(
     for number in range(1, 4)
 )  # fmt: skip
 EVENTS = (
-    {"event": "start", "real": 100.0, "virtual": 90.0, "boot_time": 5, "next_id": 1, "run": "r"},
+    {
+        "event": "start",
+        "real": 100.0,
+        "virtual": 90.0,
+        "boot_time": 5,
+        "next_id": 1,
+        "completion_offset": 0,
+        "controller_log_offset": 0,
+        "plan_sha256": "0",
+        "earlier_ids": [],
+        "run": "r",
+    },
     {"event": "submitted", "index": 0, "slurm_id": 1, "real": 101.0, "due": 100.5, "retries": 0},
     {"event": "submitted", "index": 1, "slurm_id": 2, "real": 102.0, "due": 101.5, "retries": 1},
     {"event": "cancelled", "index": 1, "real": 103.0},

@@ -16,7 +16,23 @@ from typing import Any
 
 from ..base import strict_json, user_folders
 from ..base.errors import WrongUse
-from ..base.strict_json import COUNT, INSTANT, LENGTH, TEXT, Each, Either, Maybe, Named, NotStrict, Number, Object, Row, Shape, Text
+from ..base.strict_json import (
+    COUNT,
+    INSTANT,
+    LENGTH,
+    TEXT,
+    Each,
+    Either,
+    IfThere,
+    Maybe,
+    Named,
+    NotStrict,
+    Number,
+    Object,
+    Row,
+    Shape,
+    Text,
+)
 from ..jobs import arrays
 from .actions import ENDED, KINDS, RESUBMITTED, START, Cancel, Event, Happen, Submit
 
@@ -27,12 +43,15 @@ _MEMBERS: dict[str, dict[str, Shape]] = {
     START: {
         "boot_time": COUNT,
         "next_id": COUNT,
-        **dict.fromkeys(("virtual", "outside"), Maybe(INSTANT)),
-        **dict.fromkeys(("completion_offset", "controller_log_offset"), Maybe(COUNT)),
-        "plan_sha256": Maybe(TEXT),
-        "earlier_ids": Maybe(Each(COUNT)),
-        "launch_cost": Maybe(Either((LENGTH, _LAUNCH_COST), "a number or the cost of launches")),
-        "clock": Maybe(Named(Number())),
+        "virtual": INSTANT,
+        "completion_offset": COUNT,
+        "controller_log_offset": COUNT,
+        "plan_sha256": TEXT,
+        "earlier_ids": Each(COUNT),
+        "launch_cost": IfThere(Either((LENGTH, _LAUNCH_COST), "a number or the cost of launches")),
+        # Of a run on an event clock.
+        "outside": IfThere(INSTANT),
+        "clock": IfThere(Named(Number())),
     },
     **{kind.event: kind.members for kind in KINDS},
     "event_began": {"index": COUNT, "seen": Maybe(COUNT), "outside": Maybe(INSTANT)},

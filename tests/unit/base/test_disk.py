@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from journals import start_event
 
 from slurm_mirage.base.disk import free_bytes, is_full, no_space, out_of_space
 from slurm_mirage.replay.journal import Journal
@@ -47,8 +48,7 @@ def test_other_errors_are_not_about_space(tmp_path: Path) -> None:
 def test_a_journal_on_a_full_disk_stays_whole(small: Path) -> None:
     """write(2) may write a part of a line: it is removed, so that the next line is one of its own."""
     journal = Journal(small / "journal.jsonl")
-    start = {"real": 1.0, "virtual": 1.0, "plan_sha256": "", "boot_time": 1, "boot_id": "", "completion_offset": 0}
-    journal.append("start", **start, next_id=1, earlier_ids=[], launch_cost=0.0, controller_log_offset=0, slurm_version="")
+    journal.append(**start_event())
     with pytest.raises(OSError), (small / "filler").open("wb", buffering=0) as filler:
         while True:
             filler.write(bytes(4096))

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import pytest
 from campaigns import campaign
+from journals import start_event
 
 from mirage.campaign import parts
 from mirage.campaign.campaign import Campaign
@@ -219,7 +220,7 @@ def test_later_runs_take_the_launch_cost_of_the_first(results: Path) -> None:
         def play(self, playbook: str, variables: dict[str, object], inventory: Path, screen: Screen, log: Path) -> None:
             folder = Path(str(variables["experiment_results_dir"]))
             cost = LaunchCost(Width(1, 0.02 + len(self.given), 0.001, 25)).record()
-            start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1, "launch_cost": cost}
+            start = start_event(launch_cost=cost)
             (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
             shown = {"validity": {"valid": True, "reasons": []}, "metrics": {"wait_mean": 1.0}, "jobs": {"submitted": 2}}
             write_json(folder / "metrics.json", shown)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from journals import start_event
 
 from mirage.campaign import arms
 from mirage.campaign.campaign import Campaign
@@ -116,7 +117,7 @@ class Played:
         folder = Path(variables["experiment_results_dir"])
         cost = LaunchCost(Width(1, 0.02 if variables["mirage_rm"] == "slurm" else 0.2, 0.001, 25)).record()
         assert variables.get("experiment_launch_cost", cost) == cost, "that of its own manager"
-        start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1, "launch_cost": cost}
+        start = start_event(launch_cost=cost)
         (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
         shown = {"validity": {"valid": True, "reasons": []}, "metrics": {"wait_mean": 1.0}, "jobs": {"submitted": 2}}
         write_json(folder / "metrics.json", shown)

@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from journals import start_event
 
 from mirage.campaign import lanes
 from mirage.campaign.lanes import RunsLeft
@@ -238,7 +239,7 @@ def test_the_first_run_is_alone_until_it_has_measured_what_a_launch_costs(root: 
         order.append(("measured", {}))
         journal = root / lane.name / "runs/r.a/journal.jsonl"
         journal.parent.mkdir(parents=True)
-        start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1, "launch_cost": cost}
+        start = start_event(launch_cost=cost)
         journal.write_text(json.dumps(start) + "\nhalf a li")
         return others.wait(WITHIN)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from journals import start_event
 
 from mirage.experiment import launch_costs
 from slurm_mirage.base.files import read_json, write_json
@@ -19,7 +20,7 @@ def played(campaign: Path, cost: Any) -> None:
     """A run of the campaign whose journal has this cost."""
     run = campaign / "fifo-1"
     run.mkdir(exist_ok=True)
-    start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1, "launch_cost": cost}
+    start = start_event(launch_cost=cost)
     (run / "journal.jsonl").write_text(json.dumps(start) + "\n")
     launch_costs.keep(campaign, run)
 
@@ -56,7 +57,7 @@ def test_a_run_that_left_no_journal(campaign: Path) -> None:
 def test_each_host_of_several_has_its_own(campaign: Path) -> None:
     run = campaign / "fifo-1"
     run.mkdir()
-    start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1, "launch_cost": MEASURED.record()}
+    start = start_event(launch_cost=MEASURED.record())
     (run / "journal.jsonl").write_text(json.dumps(start) + "\n")
     launch_costs.keep(campaign, run, host="h2")
     assert launch_costs.variables(campaign, host="h2") == {"experiment_launch_cost": MEASURED.record()}

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from journals import start_event
 
 from mirage.experiment import runs
 from mirage.experiment.endings import Ending
@@ -86,7 +87,7 @@ def test_what_a_run_has_shown_is_added(results: Path) -> None:
     runs.complete(folder)
     assert read_json(folder / "experiment.json") == {"inputs": WANTED, "clock": {"asked": "auto"}, "slurm": {}}
     write_json(folder / "run.json", {"speed": 500.0, "clock": "/x/state/clock", "shrink_percent": 100.0})
-    start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1}
+    start = start_event(real=1.5, virtual=2.5)
     (folder / "journal.jsonl").write_text(f"{json.dumps(start)}\nwhatever else\n")
     (folder / "scontrol.txt").write_text("SLURM_VERSION           = 22.05.8\n")
     runs.complete(folder)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from journals import start_event
 
 from slurm_mirage.base.processes import start_time
 from slurm_mirage.base.run_lock import lock_holder
@@ -105,7 +106,7 @@ def test_a_killed_replay_is_reported_and_started_again(call: Any, params: dict[s
 
 def test_a_finished_run_is_not_started_again(call: Any, params: dict[str, Any]) -> None:
     folder = Path(params["instance"], "runs", "first")
-    start = {"event": "start", "real": 1.0, "boot_time": 1, "next_id": 1}
+    start = start_event()
     (folder / "journal.jsonl").write_text(f"{json.dumps(start)}\n{json.dumps({'event': 'finished', 'real': 2.0})}\n")
     result = call("slurm_replay", **params)
     assert (result["changed"], result["running"]) == (False, False)

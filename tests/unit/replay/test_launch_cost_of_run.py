@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from in_memory_rm import InMemory, Job
+from journals import start_event
 
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.kinds import Sigsleep
@@ -133,7 +134,7 @@ def test_each_program_runs_shorter_by_the_cost_on_its_nodes(tmp_path: Path) -> N
     plan = [row(0, 1), row(1, 24), row(2, 1, nodes=6), row(3, 1, runtime=1.5)]
     one = submitter(tmp_path, plan, Machine(tmp_path), LaunchCost(Width(1, 0.9, 0.1, 25)))
     assert [_runtime(one, job) for job in plan] == [100.0, 100.0, 100.0, 1.5], "nothing before the start"
-    one.journal.append("start", real=1.0, boot_time=1, next_id=1, launch_cost=KNOWN.record())
+    one.journal.append(**start_event(launch_cost=KNOWN.record()))
     assert [_runtime(one, job) for job in plan] == [98.0, 97.0, 97.0, 0.0]
 
 

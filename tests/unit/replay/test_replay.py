@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from journals import start_event
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.run_lock import signed_by
@@ -128,7 +129,7 @@ def test_programs_that_are_missing_end_the_run(folder: Path, run_main: Any) -> N
 
 
 def test_a_finished_run_is_left_alone(folder: Path, run_main: Any) -> None:
-    start = {"event": "start", "real": 1.0, "boot_time": 1, "next_id": 1}
+    start = start_event()
     journal = f"{json.dumps(start)}\n{json.dumps({'event': 'finished', 'real': 2.0})}\n"
     (folder / "journal.jsonl").write_text(journal)
     (folder / "progress.json").write_text(json.dumps({"phase": "draining", "jobs": 1, "message": "x"}))

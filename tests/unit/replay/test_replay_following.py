@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from in_memory_rm import InMemory, Job
+from journals import start_event
 
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.kinds import Sigsleep
@@ -50,7 +51,7 @@ def submitter(folder: Path, plan: list[PlanRow], backend: Backend = slurm) -> Su
     settings, kind = Settings("r", str(folder), "", None, SPEED, 1.0), Sigsleep("sigsleep", "sigsleep.log", None)
     journal = Journal(folder / "journal.jsonl")
     if journal.history.start is None:
-        journal.append("start", real=BEGAN, boot_time=1, next_id=1, completion_offset=0, earlier_ids=[])
+        journal.append(**start_event(real=BEGAN))
     return Submitter(folder, settings, plan, Clock(speed=SPEED), backend(folder), kind, journal, WAKER, Status("r", len(plan)))
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from journals import start_event
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.replay.journal import Journal, replay_lines
 
-START = {"event": "start", "real": 100.0, "boot_time": 90, "next_id": 10, "plan_sha256": "x"}
+START = start_event(real=100.0, boot_time=90, next_id=10, plan_sha256="x")
 
 
 def submitted(index: int, slurm_id: int, real: float, event: str = "submitted", retries: int = 0) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from journals import start_event
 
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import PlanRow
@@ -16,7 +17,7 @@ from slurm_mirage.replay.journal import Journal
 from slurm_mirage.replay.timeline import Timeline
 
 SPEED, BEGAN = 10.0, 1000.0
-START: Event = {"event": "start", "real": BEGAN, "boot_time": 1, "next_id": 1}
+START: Event = start_event(real=BEGAN)
 
 
 def row(index: int, due: float, cancel_after: float | None = None, follows: int | None = None, think: float = 0.0) -> PlanRow:

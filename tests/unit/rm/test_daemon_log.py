@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from journals import start_event
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection.incidents import incidents, span_of
@@ -140,7 +141,7 @@ def test_incidents_of_the_head_and_of_another_host(tmp_path: Path, monkeypatch: 
     assert incidents(head, {}) == {"counts": {}, "lines": [], "events": []}
 
     offset = len(stamped(began - 2, "error: munge"))
-    start = {"event": "start", "real": real, "virtual": began, "controller_log_offset": offset, "boot_time": 1, "next_id": 1}
+    start = start_event(real=real, virtual=began, controller_log_offset=offset)
     (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
     (folder / "result.json").write_text(json.dumps({"ended": real + 10}))
     (folder / "run.json").write_text(json.dumps({"speed": 60.0, "shrink_percent": 100.0}))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from journals import start_event
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection.archive import of_manager
@@ -125,7 +126,7 @@ def test_the_record_of_a_run_begins_with_the_run(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=f"run=r1: it has not begun in {tmp_path}"):
         of_manager(tmp_path, "r1", None, has_accounting=False)
 
-    start = {"event": "start", "real": 1.0, "virtual": BEGAN, "boot_time": 1, "next_id": 1, "controller_log_offset": len(before)}
+    start = start_event(virtual=BEGAN, controller_log_offset=len(before))
     (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
     (tmp_path / FREED_FILE).write_text(of_manager(tmp_path, "r1", None, has_accounting=False)[FREED_FILE])
     assert read(tmp_path).instants == INSTANTS
