@@ -29,9 +29,17 @@ def test_all_daemons_of_the_farm_are_ready(cluster: Cluster) -> None:
 
 
 def test_the_daemons_are_unprivileged(cluster: Cluster) -> None:
+    environment = f"PYTHONPATH={cluster.directory}/lib"
+    user = f"__import__('pwd').getpwnam('{cluster.user}').pw_uid"
+    of_user = f"from slurm_mirage.base.processes import of_user; print(*of_user({user}))"
+
     def daemons() -> tuple[int, int]:
-        """Numbers of slurmd and of slurmctld. A daemon that starts a program has for a moment children with its own name."""
-        names = cluster.host.check_output("ps -ww -o comm= -u %s", cluster.user).splitlines()
+        """Numbers of slurmd and of slurmctld. Processes of containers are left out: their users may have the same ids.
+
+        A daemon that starts a program has for a moment children with its own name.
+        """
+        pids = cluster.host.check_output(f'{environment} python3 -c "{of_user}"')
+        names = cluster.host.run("ps -o comm= -p %s", pids).stdout.splitlines()
         return names.count("slurmd"), names.count("slurmctld")
 
     until(lambda: daemons() == (cluster.nodes, 1))
