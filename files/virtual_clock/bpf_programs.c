@@ -162,14 +162,15 @@ static void note_errand(void)
 }
 
 /*
- * Notes a surprise of the thread in KEY, unless it is an observer or nothing can have been under way during a jump. R8 = 0,
+ * Counts a wake-up while nothing worked, and notes it as a surprise of the thread in KEY, unless that is an observer or nothing can
+ * have been under way during a jump. R8 = 0,
  * OUTSIDE, or since when it may have been under way; R9 = since when the thread waits; BEFORE = the number of threads that worked
  * before, or UNSEEN.
  *
- *     if (comm is SOFTIRQ || comm is OBSERVER)
- *         goto end;
  *     if (BEFORE == 0)
  *         wakeups++;
+ *     if (comm is SOFTIRQ || comm is OBSERVER)
+ *         goto end;
  *     if (R9 == 0)
  *         goto end;
  *     if (R8 != OUTSIDE) {
@@ -188,15 +189,15 @@ static void note_errand(void)
 static void note(int comm)
 {
     struct label end = {0}, not_first = {0}, from_outside = {0}, is_later = {0};
-    load(BPF_W, R1, R6, comm);
-    jump_if(&end, BPF_JEQ, R1, bytes_of(SOFTIRQ, FIRST));
-    jump_if_named(&end, comm, OBSERVER);
     load_element(R3, inputs.counters);
     load(BPF_DW, R1, FRAME, BEFORE);
     jump_if(&not_first, BPF_JNE, R1, 0);
     set(R2, 1);
     atomic(R3, COUNTER(wakeups), R2, BPF_ADD | BPF_FETCH);
     land(&not_first);
+    load(BPF_W, R1, R6, comm);
+    jump_if(&end, BPF_JEQ, R1, bytes_of(SOFTIRQ, FIRST));
+    jump_if_named(&end, comm, OBSERVER);
     jump_if(&end, BPF_JEQ, R9, 0);
     jump_if(&from_outside, BPF_JEQ, R8, OUTSIDE);
     jump_if_registers(&is_later, BPF_JGT, R8, R9);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 
 /*
  * TCP delays the second of two short writes until the first one is acknowledged, which takes the other side up to 40 ms: the
@@ -32,15 +33,43 @@ EXPORT int socket(int domain, int type, int protocol)
  */
 #define MOMENT 1000
 
+/*
+ * Between processes of one host the kernel knows at once whether a connection is open or refused. There are exceptions, after which
+ * it sends the first packet again, 8 ms to a second of its own time later: the port is that of a former connection (TIME_WAIT) to a
+ * program that does not listen any more, or too many connections wait to be accepted. Nothing of the instance runs meanwhile, so
+ * time is held, but not for a program that never accepts.
+ */
+#define LONGEST_DECISION_S 2
+
+static void wait_for_decision(int file)
+{
+    struct pollfd connecting = {.fd = file, .events = POLLOUT};
+    const struct timespec none = {0}, longest = {.tv_sec = LONGEST_DECISION_S};
+    struct event_hold hold;
+    if (real_ppoll(&connecting, 1, &none, NULL) != 0)
+        return;
+    event_hold_begin(&hold);
+    (void)real_ppoll(&connecting, 1, &longest, NULL);
+    event_hold_end(&hold);
+}
+
 EXPORT int connect(int file, const struct sockaddr *address, socklen_t length)
 {
     bool is_message = !is_real() && event_page && address && (address->sa_family == AF_INET || address->sa_family == AF_INET6);
-    if (is_message && is_daemon() && event_stands()) {
-        int error = errno, state;
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    int error = errno, state;
+    if (!is_message || !event_stands())
+        return real_connect(file, address, length);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    if (is_daemon())
         (void)event_sleep(event_now() + MOMENT);
-        pthread_setcancelstate(state, NULL);
-        errno = error;
-    }
-    return real_connect(file, address, length);
+    pthread_setcancelstate(state, NULL);
+    errno = error;
+    int result = real_connect(file, address, length);
+    error = errno;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    if (result < 0 && error == EINPROGRESS)
+        wait_for_decision(file);
+    pthread_setcancelstate(state, NULL);
+    errno = error;
+    return result;
 }

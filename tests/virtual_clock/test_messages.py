@@ -1,4 +1,4 @@
-"""Connections send short messages at once, so that no time passes while the kernel waits for an acknowledgement."""
+"""No time passes while the kernel waits for an acknowledgement, or for a time of its own until it opens a connection."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from .clocked import Under
+from .event_instance import PYTHON, Instance
 
 PROGRAM = """
 import socket
@@ -31,3 +32,36 @@ except OSError as error:
 def test_both_sides_of_a_connection_send_at_once(under: Callable[..., Under]) -> None:
     # An error is the C library's: 22 is EINVAL.
     assert under(100).run(sys.executable, "-c", PROGRAM).splitlines() == ["1 1 1", "22"]
+
+
+REUSE_OF_A_PORT = """
+import select, socket, time
+
+def on(port):
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind(("127.0.0.1", port))
+    return one
+
+listening = on(0)
+listening.listen()
+first = on(0)
+first.connect(listening.getsockname())
+accepted, (_, port) = listening.accept()
+address = listening.getsockname()
+for each in (accepted, first, listening):  # the listener's side closes first, so the kernel remembers the port there
+    each.close()
+second = on(port)
+second.setblocking(False)
+before = time.time_ns()
+second.connect_ex(address)
+waiting = select.poll()
+waiting.register(second, select.POLLOUT)
+refused = waiting.poll(2000)
+print(len(refused), time.time_ns() - before)
+"""
+
+
+def test_no_time_passes_until_the_kernel_refuses_a_connection_from_a_port_that_it_remembers(driven: Instance) -> None:
+    """It answers the second request for one only, 8 ms later: the limit of 2 s would have been over."""
+    assert driven.run(PYTHON, "-c", REUSE_OF_A_PORT).split() == ["1", "0"]
