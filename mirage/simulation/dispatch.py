@@ -26,8 +26,8 @@ Flags = NDArray[np.bool_]
 _DEPTH = 100
 """Waiting jobs that have a reservation under conservative backfilling."""
 _FCFS, _EASY, _CONSERVATIVE = range(3)
-_LATE_AFTER_EVENTS = 0.1
-"""Share of late starts of jobs that passed another one, above which the scheduler itself counts as late."""
+_LATE_AFTER_EVENTS, _FEWEST_LATE = 0.1, 2
+"""Share of late starts of jobs that passed another one, and their number, from which on the scheduler itself counts as late."""
 _ROUNDING = 1e-3
 """Seconds: sums of recorded times differ by less."""
 
@@ -78,7 +78,8 @@ class Dispatch:
 
         A job that may pass another one can be held back by something that the simulation does not know, such as a reservation of
         certain nodes. Then it starts soon after some event, however late it is. The scheduler counts as late only if some of these
-        jobs start late after any event; otherwise such a job is late by the time since the last event at most.
+        jobs start late after any event; otherwise such a job is late by the time since the last event at most. One job does not
+        show it: Slurm may plan the same jobs otherwise in the next cycle, without an event.
         own: seconds by which the scheduler itself may postpone a start, and of_cycle: further seconds for a job that passes another
         one; resolution: that of the instants
         """
@@ -91,7 +92,8 @@ class Dispatch:
         since_event = more(np.minimum(self.late, self.quiet), own + of_cycle)
         passing = self.late > self.late_as_first + _ROUNDING
         late = passing & (whole > 0)
-        was_late = np.count_nonzero(since_event[late] > 0) >= _LATE_AFTER_EVENTS * np.count_nonzero(late)
+        late_after_events = np.count_nonzero(since_event[late] > 0)
+        was_late = late_after_events >= max(_FEWEST_LATE, _LATE_AFTER_EVENTS * np.count_nonzero(late))
         return np.where(passing, np.maximum(first, whole if was_late else since_event), more(self.late, own))
 
 
