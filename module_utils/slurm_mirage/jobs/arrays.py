@@ -6,6 +6,8 @@ is identified by the id of its array and its number in the array, from the submi
 
 from __future__ import annotations
 
+from ..base.numbers import whole_number
+
 SUFFIX = ".array"
 """End of an array's name in the resource manager: RUN.ID.array, where ID is the trace's number of task 0."""
 MOST_TASKS = 1000
@@ -47,4 +49,5 @@ def task_name(name: str, task: int) -> str:
     The trace's numbers of the jobs of an array differ by the numbers of the tasks.
     """
     run, dot, first = name[: -len(SUFFIX)].rpartition(".")
-    return f"{run}.{int(first) + task}" if name.endswith(SUFFIX) and dot and first.isdigit() else name
+    number = whole_number(first) if name.endswith(SUFFIX) and dot else None
+    return name if number is None else f"{run}.{number + task}"

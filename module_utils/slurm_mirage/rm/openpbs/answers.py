@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ...base.numbers import MOST, whole_number
 from ..api import (
     NODE_GROUPS,
     NOT_ENDED,
@@ -22,7 +23,7 @@ from ..api import (
     Unavailable,
     Unclear,
 )
-from .records import OpenPbsRecords, entry_number, node_names, whole_number
+from .records import OpenPbsRecords, entry_number, node_names
 
 STATES = {
     **dict.fromkeys("QHW", JobState.PENDING),
@@ -132,7 +133,7 @@ def _state_in_record(job: Mapping[str, Any]) -> str:
     state = STATES.get(str(job.get("job_state")), JobState.OTHER)
     if state is not JobState.ENDED:
         return str(state.value).upper()
-    status = whole_number(str(job.get("Exit_status")))
+    status = whole_number(str(job.get("Exit_status")), least=-MOST)
     if status == -29:
         return "TIMEOUT"
     if whole_number(str(job.get("substate"))) == 91 or "stime" not in job:

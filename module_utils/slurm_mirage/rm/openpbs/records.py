@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ...base.numbers import MOST, whole_number
 from ..api import BACKFILL_DIAGNOSTICS, CompletedJob, DiagnosticMetric, JobDetails
 from .collection import ConfiguredRecords
 
@@ -137,7 +138,7 @@ def _completed(job_id: str, words: Mapping[str, str], state: str, *, ran: bool) 
         end=whole_number(words.get("end")),
         user=words.get("user", ""),
         hosts=",".join(names),
-        exit_code=whole_number(words.get("Exit_status")),
+        exit_code=whole_number(words.get("Exit_status"), least=-MOST),
     )
 
 
@@ -151,7 +152,7 @@ def parse_words(text: str) -> dict[str, str]:
 def number_of(job: str) -> int | None:
     """The number of the job with this id, as in 123.pbs-head; None for an array's, a reservation's or no id."""
     number, _, _ = job.partition(".")
-    return int(number) if number.isascii() and number.isdigit() else None
+    return whole_number(number)
 
 
 _ENTRY = re.compile(r"(\d+)(?:\[\d*\])?(?:\..*)?", re.ASCII)
@@ -160,17 +161,12 @@ _ENTRY = re.compile(r"(\d+)(?:\[\d*\])?(?:\..*)?", re.ASCII)
 def entry_number(job: str) -> int | None:
     """The number of the job, array or job of an array with this id, as in 123.pbs-head, 123[].pbs-head and 123[4].pbs-head."""
     match = _ENTRY.fullmatch(job)
-    return int(match[1]) if match else None
+    return whole_number(match[1]) if match else None
 
 
 def node_names(hosts: str) -> list[str]:
     """Names of the nodes in an exec_host, such as n1/0*4+n2/1, each once, in its order."""
     return list(dict.fromkeys(part.partition("/")[0] for part in hosts.split("+") if part))
-
-
-def whole_number(word: str | None) -> int | None:
-    """The value of a word that is a whole number; None for any other."""
-    return int(word) if word is not None and re.fullmatch(r"-?\d+", word, re.ASCII) else None
 
 
 def printed_instant(word: str) -> int | None:

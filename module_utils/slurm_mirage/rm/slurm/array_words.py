@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from ...base.numbers import whole_number
 from ...jobs import arrays
+
+_MOST = 2**32 - 1
+"""Slurm's numbers of jobs and tasks have 32 bits."""
 
 
 def id_of(job_id: str, array: str, task: str) -> int:
@@ -10,9 +14,11 @@ def id_of(job_id: str, array: str, task: str) -> int:
 
     A job that is not a task has no number as its `task`; several waiting tasks, which are cancelled together, have a list.
     """
-    return arrays.task_id(int(array), int(task)) if array.isdigit() and task.isdigit() else int(job_id)
+    of_array, of_task = whole_number(array, most=_MOST), whole_number(task, most=_MOST)
+    return int(job_id) if of_array is None or of_task is None else arrays.task_id(of_array, of_task)
 
 
 def name_of(name: str, task: str) -> str:
     """The name in the plan of a job or of the task of an array, by Slurm's words for its name and its number in the array."""
-    return arrays.task_name(name, int(task)) if task.isdigit() else name
+    number = whole_number(task, most=_MOST)
+    return name if number is None else arrays.task_name(name, number)

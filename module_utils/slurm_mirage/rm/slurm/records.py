@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ...base.numbers import whole_number
 from ..api import BACKFILL_DIAGNOSTICS, NOT_ENDED, CompletedJob, DiagnosticMetric, Freed, JobDetails, Records
 from ..evidence import Layout, Names, Scheduling, WaitWord
 from . import clock_settings, freed_processors
@@ -182,7 +183,7 @@ def parse_completed(line: str) -> CompletedJob | None:
 
 
 def _completed(words: Mapping[str, str]) -> CompletedJob | None:
-    if not {"JobId", "Name", "JobState"} <= words.keys() or not words["JobId"].isdigit():
+    if not {"JobId", "Name", "JobState"} <= words.keys() or whole_number(words["JobId"]) is None:
         return None
     array, task = words.get("ArrayJobId", ""), words.get("ArrayTaskId", "")
     return CompletedJob(
@@ -193,15 +194,15 @@ def _completed(words: Mapping[str, str]) -> CompletedJob | None:
         # Slurm prints a start for a job that was cancelled while it waited, although it never started.
         ran=words.get("NodeList", "") not in ("(null)", ""),
         partition=words.get("Partition"),
-        nodes=_number(words.get("NodeCnt", "")),
-        processors=_number(words.get("ProcCnt", "")),
+        nodes=whole_number(words.get("NodeCnt", "")),
+        processors=whole_number(words.get("ProcCnt", "")),
         submit=_printed_instant(words.get("SubmitTime", "")),
         eligible=_printed_instant(words.get("EligibleTime", "")),
         start=_printed_instant(words.get("StartTime", "")),
         end=_printed_instant(words.get("EndTime", "")),
         user=words.get("UserId", "").partition("(")[0],
         hosts=words.get("NodeList", ""),
-        exit_code=_number(words.get("ExitCode", "").partition(":")[0]),
+        exit_code=whole_number(words.get("ExitCode", "").partition(":")[0]),
     )
 
 
@@ -210,10 +211,6 @@ def parse_words(line: str) -> dict[str, str]:
     keys = list(_FIELD.finditer(line))
     ends = [match.start() - 1 for match in keys[1:]] + [len(line)]
     return {match[1]: line[match.end() : end].strip() for match, end in zip(keys, ends)}
-
-
-def _number(word: str) -> int | None:
-    return int(word) if word.isdigit() else None
 
 
 def _printed_instant(word: str) -> int | None:
@@ -271,11 +268,11 @@ def _record(words: Mapping[str, str]) -> dict[str, str | int | None]:
         "node_list": words.get("NodeList", ""),
         "cpus": int(words.get("NumCPUs", "0").split("-")[0]),
         "exit_code": words.get("ExitCode", ""),
-        "submit": _number(words.get("SubmitTime", "")),
-        "eligible": _number(words.get("EligibleTime", "")),
-        "start": _number(words.get("StartTime", "")),
-        "end": _number(words.get("EndTime", "")),
-        "suspend_time": _number(words.get("SuspendTime", "")),
+        "submit": whole_number(words.get("SubmitTime", "")),
+        "eligible": whole_number(words.get("EligibleTime", "")),
+        "start": whole_number(words.get("StartTime", "")),
+        "end": whole_number(words.get("EndTime", "")),
+        "suspend_time": whole_number(words.get("SuspendTime", "")),
         "secs_pre_suspend": int(words.get("SecsPreSuspend", "0")),
         "run_time": seconds(words.get("RunTime", "00:00:00")),
     }
@@ -312,9 +309,9 @@ def parse_accounted(text: str) -> list[JobDetails]:
     jobs = []
     for line in text.splitlines():
         words = line.split("|")
-        if len(words) == 7 and words[1].isdigit() and (state := words[3].split(" ")[0]) not in NOT_ENDED:
+        if len(words) == 7 and whole_number(words[1]) is not None and (state := words[3].split(" ")[0]) not in NOT_ENDED:
             array, _, task = words[0].partition("_")
-            eligible, start, end = (_number(word) for word in words[4:])
+            eligible, start, end = (whole_number(word) for word in words[4:])
             job_id, name = id_of(words[1], array, task), name_of(words[2], task)
             record = {"slurm_id": job_id, "name": name, "state": state, "eligible": eligible, "start": start, "end": end}
             jobs.append(details_of(record))
