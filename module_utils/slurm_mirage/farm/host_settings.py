@@ -33,6 +33,11 @@ def _reason(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
+def _claims(settings: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """The claims by name of a setting."""
+    return {name: entry["claims"] for name, entry in settings.items()}
+
+
 class HostSettings:
     """The kernel settings of one host. `register` is the file of the register, in a folder that all instances share."""
 
@@ -42,9 +47,9 @@ class HostSettings:
     def claim(self, instance: str, wanted: Mapping[str, int], write: bool = True) -> dict[str, Any]:
         """Replace the claims of `instance` with `wanted`, the least value by name of a setting.
 
-        Returns {"changed": [names of settings changed on the host], "refused": {name: reason}, "noted": whether the register
-        changed}. A setting that the host refuses (in a container, or a kernel without it) is not an error. With `write` false
-        nothing is changed.
+        Returns {"changed": [names of settings changed on the host], "refused": {name: reason}, "noted": whether a claim changed}. A
+        setting that the host refuses (in a container, or a kernel without it) is not an error, and a value that others have raised
+        is no change. With `write` false nothing is changed.
         """
         # Without claims and without a register there is nothing to release, and the folder is not created.
         with self._locked(write and (bool(wanted) or self.register.exists())) as settings:
@@ -69,7 +74,7 @@ class HostSettings:
                 settings[name]["claims"].pop(instance, None)
                 if not settings[name]["claims"]:
                     del settings[name]
-            return {"changed": changed, "refused": refused, "noted": settings != before}
+            return {"changed": changed, "refused": refused, "noted": _claims(settings) != _claims(before)}
 
     def release(self, instance: str, write: bool = True) -> dict[str, Any]:
         """Remove all claims of `instance`. Settings without claims get their original value. Returns what `claim` returns."""

@@ -43,6 +43,16 @@ def test_the_last_release_restores_the_original_value(kernel: Path) -> None:
     assert not (kernel / "register.json").exists()
 
 
+def test_a_value_that_others_raise_between_two_equal_claims_is_no_change(kernel: Path) -> None:
+    """As another cluster's, of a container that shares the kernel. It is the original value from then on."""
+    host, pid_max = HostSettings(kernel / "register.json"), kernel / "pid_max"
+    host.claim("a", {str(pid_max): 300})
+    pid_max.write_text("500\n")
+    assert host.claim("a", {str(pid_max): 300}) == {"changed": [], "refused": {}, "noted": False}
+    host.release("a")
+    assert value(pid_max) == 500
+
+
 def test_a_setting_is_never_lowered(kernel: Path) -> None:
     host = HostSettings(kernel / "register.json")
     assert host.claim("a", {str(kernel / "somaxconn"): 128})["changed"] == []
