@@ -163,9 +163,8 @@ static void note_errand(void)
 
 /*
  * Counts a wake-up while nothing worked, and notes it as a surprise of the thread in KEY, unless that is an observer or nothing can
- * have been under way during a jump. R8 = 0,
- * OUTSIDE, or since when it may have been under way; R9 = since when the thread waits; BEFORE = the number of threads that worked
- * before, or UNSEEN.
+ * have been under way during a jump. R8 = 0, OUTSIDE, or since when it may have been under way; R9 = since when the thread waits;
+ * BEFORE = the number of threads that worked before, or UNSEEN.
  *
  *     if (BEFORE == 0)
  *         wakeups++;

@@ -33,6 +33,14 @@ EXPORT int socket(int domain, int type, int protocol)
  */
 #define MOMENT 1000
 
+static void wait_for_turn(void)
+{
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    (void)event_sleep(event_now() + MOMENT);
+    pthread_setcancelstate(state, NULL);
+}
+
 /*
  * Between processes of one host the kernel knows at once whether a connection is open or refused. There are exceptions, after which
  * it sends the first packet again, 8 ms to a second of its own time later: the port is that of a former connection (TIME_WAIT) to a
@@ -46,30 +54,29 @@ static void wait_for_decision(int file)
     struct pollfd connecting = {.fd = file, .events = POLLOUT};
     const struct timespec none = {0}, longest = {.tv_sec = LONGEST_DECISION_S};
     struct event_hold hold;
-    if (real_ppoll(&connecting, 1, &none, NULL) != 0)
-        return;
-    event_hold_begin(&hold);
-    (void)real_ppoll(&connecting, 1, &longest, NULL);
-    event_hold_end(&hold);
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    if (real_ppoll(&connecting, 1, &none, NULL) == 0) {
+        event_hold_begin(&hold);
+        (void)real_ppoll(&connecting, 1, &longest, NULL);
+        event_hold_end(&hold);
+    }
+    pthread_setcancelstate(state, NULL);
 }
 
 EXPORT int connect(int file, const struct sockaddr *address, socklen_t length)
 {
     bool is_message = !is_real() && event_page && address && (address->sa_family == AF_INET || address->sa_family == AF_INET6);
-    int error = errno, state;
+    int error = errno;
     if (!is_message || !event_stands())
         return real_connect(file, address, length);
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     if (is_daemon())
-        (void)event_sleep(event_now() + MOMENT);
-    pthread_setcancelstate(state, NULL);
+        wait_for_turn();
     errno = error;
     int result = real_connect(file, address, length);
     error = errno;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     if (result < 0 && error == EINPROGRESS)
         wait_for_decision(file);
-    pthread_setcancelstate(state, NULL);
     errno = error;
     return result;
 }

@@ -26,8 +26,11 @@ Flags = NDArray[np.bool_]
 _DEPTH = 100
 """Waiting jobs that have a reservation under conservative backfilling."""
 _FCFS, _EASY, _CONSERVATIVE = range(3)
-_LATE_AFTER_EVENTS, _FEWEST_LATE = 0.1, 2
-"""Share of late starts of jobs that passed another one, and their number, from which on the scheduler itself counts as late."""
+_LATE_AFTER_EVENTS = 0.1
+"""Of the jobs that passed another one and started late, the share that started late after every event, from which on the scheduler
+itself counts as late."""
+_FEWEST_LATE = 2
+"""The fewest such jobs for it."""
 _ROUNDING = 1e-3
 """Seconds: sums of recorded times differ by less."""
 

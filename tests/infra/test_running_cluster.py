@@ -30,15 +30,14 @@ def test_all_daemons_of_the_farm_are_ready(cluster: Cluster) -> None:
 
 def test_the_daemons_are_unprivileged(cluster: Cluster) -> None:
     environment = f"PYTHONPATH={cluster.directory}/lib"
-    user = f"__import__('pwd').getpwnam('{cluster.user}').pw_uid"
-    of_user = f"from slurm_mirage.base.processes import of_user; print(*of_user({user}))"
+    program = f"from slurm_mirage.base import processes as p; print(*p.of_user(p.instance_user('{cluster.directory}')))"
 
     def daemons() -> tuple[int, int]:
         """Numbers of slurmd and of slurmctld. Processes of containers are left out: their users may have the same ids.
 
         A daemon that starts a program has for a moment children with its own name.
         """
-        pids = cluster.host.check_output(f'{environment} python3 -c "{of_user}"')
+        pids = cluster.host.check_output(f'{environment} python3 -c "{program}"')
         names = cluster.host.run("ps -o comm= -p %s", pids).stdout.splitlines()
         return names.count("slurmd"), names.count("slurmctld")
 

@@ -1,4 +1,4 @@
-"""No time passes while the kernel waits for an acknowledgement, or for a time of its own until it opens a connection."""
+"""No time passes while the kernel waits for an acknowledgement, or until it has opened or refused a connection."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ print(len(refused), time.time_ns() - before)
 
 
 def test_no_time_passes_until_the_kernel_refuses_a_connection_from_a_port_that_it_remembers(driven: Instance) -> None:
-    """It answers the second request for one only, 8 ms later: the limit of 2 s would have been over."""
+    """The kernel refuses it when it has asked again, 8 ms later. If the clock jumped meanwhile, the limit of 2 s would be over."""
     assert driven.run(PYTHON, "-c", REUSE_OF_A_PORT).split() == ["1", "0"]

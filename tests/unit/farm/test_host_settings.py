@@ -44,7 +44,7 @@ def test_the_last_release_restores_the_original_value(kernel: Path) -> None:
 
 
 def test_a_value_that_others_raise_between_two_equal_claims_is_no_change(kernel: Path) -> None:
-    """As another cluster's, of a container that shares the kernel. It is the original value from then on."""
+    """A cluster in a container that shares the kernel may raise it. The raised value is the original one from then on."""
     host, pid_max = HostSettings(kernel / "register.json"), kernel / "pid_max"
     host.claim("a", {str(pid_max): 300})
     pid_max.write_text("500\n")

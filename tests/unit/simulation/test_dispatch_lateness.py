@@ -1,4 +1,4 @@
-"""Which part of late starts is the scheduler's own (mirage/simulation/dispatch.py)."""
+"""Tests of `Dispatch.beyond`: by how many seconds jobs start later than the scheduler's own delays explain."""
 
 from __future__ import annotations
 

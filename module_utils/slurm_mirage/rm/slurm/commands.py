@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from ...base import processes
 from ...base.errors import WrongUse
+from ...base.numbers import whole_number
 from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
 from ...clock import real_limit
@@ -112,7 +113,7 @@ def _queued_job(job_id: str, array: str, task: str, code: str, start: str, reaso
         job_id=id_of(job_id, array, task),
         number=int(job_id),
         state=state,
-        start=int(start) if start.isdigit() else None,
+        start=whole_number(start),
         name=name_of(name, task),
         reason=reason,
         held=state is JobState.PENDING and reason in HELD_REASONS,
@@ -134,7 +135,7 @@ def parse_queue_owners(text: str) -> list[dict[str, str | int | None]]:
                 "job_id": id_of(job_id, array, task),
                 "name": name_of(name, task),
                 "user": user,
-                "submit": int(submit) if submit.isdigit() else None,
+                "submit": whole_number(submit),
             }
         )
     return jobs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...base.hostlist import expand
+from ...base.numbers import whole_number
 from ...base.run_settings import RunSettings
 from ..api import JobState, Submitted, Unavailable
 from ..fillers import FillerJob, Fillers, PlannedJob, Room, filler_name, filler_number
@@ -24,7 +25,7 @@ def parse_room(queue: str, processors: str) -> Room:
     for line in queue.splitlines():
         job_id, code, start, limit, hosts, plan, name = line.split("|", len(FIELDS) - 1)
         state = JOB_STATES.get(code, JobState.ENDED)
-        instant = int(start) if start.isdigit() else None
+        instant = whole_number(start)
         number = filler_number(name)
         if number is not None:
             fillers.append(FillerJob(int(job_id), number, state, seconds(limit), instant, _names(hosts)))

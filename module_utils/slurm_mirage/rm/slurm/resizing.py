@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...base.hostlist import compress, expand, place
+from ...base.numbers import whole_number
 from ...clock import instance_clock
 from ...clock.clock import Clock
 from ..api import JobState, Refused, ResourceManagerError
@@ -86,7 +87,7 @@ def _sized_job(fields: dict[str, str]) -> SizedJob:
         partition=fields["%P"],
         account="" if fields["%a"] in NO_NAMES else fields["%a"],
         qos="" if fields["%q"] in NO_NAMES else fields["%q"],
-        start=int(fields["%S"]) if fields["%S"].isdigit() else None,
+        start=whole_number(fields["%S"]),
         used=used,
         limit=limit,
         left=None if limit is None else max(0, limit - used),
