@@ -400,6 +400,7 @@ static bool has(int which)
 /* ---- false quiets ---- */
 
 enum { KEPT_JUMPS = 16384, ANY_THREAD = 0 };
+enum { UNWRITTEN = 64 }; /* most looks that are written at one time */
 
 /* The last jumps: number N at N % KEPT_JUMPS. The real instant at which each was decided; its virtual length, 0: it was false. */
 static struct {
@@ -455,12 +456,16 @@ static int64_t jumped(int64_t since, int64_t until, bool only_last, bool takes_t
 static bool has_looked(pid_t thread, int64_t after, int64_t mono)
 {
     uint64_t looks = page->looks;
+    int old = 0;
     for (uint64_t age = 1; age <= KEPT_LOOKS && age <= looks; age++) {
         const struct look *look = &page->looked[(looks - age) % KEPT_LOOKS];
         int64_t looked = look->mono;
         uint64_t sleeper = look->sleeper;
-        if (looked < after - LONGEST_UNDER_WAY) /* so are those before, or nearly */
-            return false;
+        if (looked < after - LONGEST_UNDER_WAY) { /* so are those before, or a thread is just writing this one */
+            if (++old > UNWRITTEN)
+                return false;
+            continue;
+        }
         bool is_its = thread != ANY_THREAD ? sleeping_thread(sleeper) == thread : looked % 2 != 0 && looked <= mono + PATIENCE;
         if (is_its && sleeping_since(sleeper) <= mono && after <= looked)
             return true;
@@ -485,12 +490,13 @@ static bool was_a_look(const struct surprise *found)
 /*
  * Counts the jumps that were made while what has woken a thread up was under way, each of them once; to be asked when nothing
  * works. A program that does not use the clock waits in real time, for timers of its own as well, and what comes from outside was
- * not under way in the instance: of these only the last jump counts, and only if nothing worked.
+ * not under way in the instance: of these only the last jump counts, and only if nothing worked. `noted`: number of surprises
+ * before it was known that nothing works; a thread that was woken up since then has not looked at the clock yet.
  */
-static void count_false_quiets(void)
+static void count_false_quiets(uint64_t noted)
 {
     struct surprise found;
-    while (runnable.next_surprise(&found)) {
+    while (runnable.next_surprise(&found, noted)) {
         if (jumped(found.since, found.mono, false, false) == 0 || (found.thread && was_a_look(&found)))
             continue;
         bool only_last = found.is_outside || (found.thread && !has_mapped(found.thread, page_number));
@@ -643,11 +649,12 @@ static void step(struct loop *loop)
     if (has_told)
         return;
     /* If nothing works, the deadlines are complete: what has been waiting since before they were read still waits. */
+    uint64_t surprises = runnable.surprises();
     bool is_quiet = !loop->is_driven || (!works && !runnable.any() && runnable.wakeups() == wakeups);
     if (!loop->is_driven)
         forget_jumps();
     if (is_quiet)
-        count_false_quiets();
+        count_false_quiets(surprises);
     if (is_quiet && !is_held && next_served.number >= 0)
         serve(loop);
     else if (is_quiet && loop->is_driven && !is_held && earliest != INT64_MAX)

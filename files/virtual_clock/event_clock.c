@@ -24,7 +24,7 @@
 #define STEP_OF_READERS (SECOND / 100) /* virtual time for which a program waits that waits by reading the clock */
 enum { READINGS = 100000 };
 
-enum { PATH_SIZE = 4096, CONDITION_WAITERS = 1024, BUCKETS = 256, TIMERS = 64 };
+enum { PATH_SIZE = 4096, CONDITION_WAITERS = 1024, BUCKETS = 256, TIMERS = 64, KNOWN = 256 };
 enum { KEY_RESERVED = 1 }; /* of an entry of `timers` that is being changed */
 
 struct page *event_page;
@@ -584,23 +584,68 @@ static struct point point_at(int history, off_t index)
     return point;
 }
 
-int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtual)
+/* Number of the first of `count` points that is after `real`; `count`: none is. */
+static off_t first_after(int history, off_t count, int64_t real)
 {
-    struct point before = {anchor_real, anchor_virtual};
-    struct point after = {0, 0};
-    int64_t now = event_now();
-    int history = open(history_path, O_RDONLY | O_CLOEXEC);
-    off_t above = history < 0 ? 0 : lseek(history, 0, SEEK_END) / (off_t)sizeof before;
-    off_t count = above;
     off_t first = 0;
-    real += FILE_TICK;
-    while (first < above) { /* the first point after `real` */
+    off_t above = count;
+    if (count > 0 && point_at(history, count - 1).real <= real) /* as for most files whose times Slurm asks for */
+        return count;
+    while (first < above) {
         off_t middle = first + (above - first) / 2;
         if (point_at(history, middle).real > real)
             above = middle;
         else
             first = middle + 1;
     }
+    return first;
+}
+
+/* Instants between two points of the history, which do not change any more. `is_changing`: only one thread writes at a time. */
+static struct {
+    _Atomic int64_t real, virtual;
+} known[KNOWN];
+static atomic_flag is_changing = ATOMIC_FLAG_INIT;
+
+static unsigned int entry_of(int64_t real)
+{
+    return (unsigned int)((uint64_t)real * UINT64_C(0x9E3779B97F4A7C15) >> 56);
+}
+
+_Static_assert(KNOWN == 256, "entry_of returns 8 bits");
+
+static bool is_known(int64_t real, int64_t *virtual)
+{
+    unsigned int entry = entry_of(real);
+    if (real == 0 || known[entry].real != real)
+        return false;
+    *virtual = known[entry].virtual;
+    return known[entry].real == real;
+}
+
+static void keep(int64_t real, int64_t virtual)
+{
+    unsigned int entry = entry_of(real);
+    if (atomic_flag_test_and_set(&is_changing))
+        return;
+    known[entry].real = 0;
+    known[entry].virtual = virtual;
+    known[entry].real = real;
+    atomic_flag_clear(&is_changing);
+}
+
+int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtual)
+{
+    struct point before = {anchor_real, anchor_virtual};
+    struct point after = {0, 0};
+    int64_t now = event_now();
+    int64_t found;
+    real += FILE_TICK;
+    if (is_known(real, &found))
+        return found;
+    int history = open(history_path, O_RDONLY | O_CLOEXEC);
+    off_t count = history < 0 ? 0 : lseek(history, 0, SEEK_END) / (off_t)sizeof before;
+    off_t first = first_after(history, count, real);
     if (first > 0)
         before = point_at(history, first - 1);
     if (first < count)
@@ -614,8 +659,10 @@ int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtu
     if (first == count)
         after = (struct point){real_ns(CLOCK_REALTIME), now};
     int64_t since = after.real - real;
-    int64_t found = after.virtual - (since > STEP_OF_JUMPS ? since - STEP_OF_JUMPS : 0);
+    found = after.virtual - (since > STEP_OF_JUMPS ? since - STEP_OF_JUMPS : 0);
     if (found < before.virtual)
         found = before.virtual;
+    if (first < count)
+        keep(real, found);
     return found < now ? found : now;
 }

@@ -29,7 +29,10 @@ struct runnable {
     /* Number of wake-ups of an instance at rest by something other than this process. */
     uint64_t (*wakeups)(void);
     /* Gives the next surprise that may have come after a jump; false: there is none. Of very many, the oldest give one together. */
-    bool (*next_surprise)(struct surprise *found);
+    /* Number of surprises that were noted until now. */
+    uint64_t (*surprises)(void);
+    /* The next of the first `noted` ones; false: it has given them all. */
+    bool (*next_surprise)(struct surprise *found, uint64_t noted);
     /* Time jumps: it was decided at this real instant (CLOCK_MONOTONIC, ns). 0: earlier jumps do not matter any more. */
     void (*jumps)(int64_t mono);
     /* Called before and after system calls of this process that wake threads up: these wake-ups are not surprises. */

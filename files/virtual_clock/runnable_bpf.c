@@ -111,11 +111,15 @@ static void jumps(int64_t mono)
     atomic_store(&counters->last_jump, mono);
 }
 
-static bool next_surprise(struct surprise *found)
+static uint64_t surprises(void)
+{
+    return atomic_load(&counters->surprises);
+}
+
+static bool next_surprise(struct surprise *found, uint64_t total)
 {
     static uint64_t asked; /* surprises that were given before */
     static uint64_t overflows_before;
-    uint64_t total = atomic_load(&counters->surprises);
     uint64_t overflows = atomic_load(&counters->overflows);
     if (total - asked > KEPT_SURPRISES || overflows != overflows_before) {
         asked = total - asked > KEPT_SURPRISES ? total : asked;
@@ -265,6 +269,6 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
     }
     for_each_thread(user, thread_state, enter);
     for_each_softirq_thread(enter);
-    *runnable = (struct runnable){BY_BPF, any, wakeups, next_surprise, jumps, tells, wait_for_quiet, verify};
+    *runnable = (struct runnable){BY_BPF, any, wakeups, surprises, next_surprise, jumps, tells, wait_for_quiet, verify};
     return NULL;
 }

@@ -38,9 +38,15 @@ static uint64_t wakeups(void)
     return 0; /* they are not seen */
 }
 
-static bool next_surprise(struct surprise *found)
+static uint64_t surprises(void)
+{
+    return 0;
+}
+
+static bool next_surprise(struct surprise *found, uint64_t noted)
 {
     (void)found;
+    (void)noted;
     return false;
 }
 
@@ -78,5 +84,5 @@ static void verify(bool stopped)
 void runnable_by_scan(struct runnable *runnable, uid_t user)
 {
     scanned_user = user;
-    *runnable = (struct runnable){BY_SCAN, any, wakeups, next_surprise, jumps, tells, wait_a_little, verify};
+    *runnable = (struct runnable){BY_SCAN, any, wakeups, surprises, next_surprise, jumps, tells, wait_a_little, verify};
 }

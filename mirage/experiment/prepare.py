@@ -21,6 +21,7 @@ from mirage.experiment import configuration, fractions, run_events, run_length, 
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.expected_queue import Queue, expected_queue
 from mirage.experiment.hosts import host_count
+from mirage.kinds import experiment as kinds
 from mirage.kinds.malleable import experiment as malleable
 from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
 from mirage.knobs.machine import Machine
@@ -281,7 +282,10 @@ class Prepared:
         """Expected length in real time of the whole command; None while SPEED is `auto`."""
         machine, jobs = self.knobs.nodes.machine, self.workload.jobs.height
         size = (jobs, machine.nodes, machine.processors)
-        return run_length.length_of(self.knobs.clock.speed, self.queue, min(self.dues), *size, left=self.work_left)
+        length = run_length.length_of(self.knobs.clock.speed, self.queue, min(self.dues), *size, left=self.work_left)
+        if length is None or self.knobs.clock.speed != EVENT:
+            return length
+        return replace(length, replay=length.replay + kinds.real_seconds(self))
 
     def real_estimate(self) -> float | None:
         """Expected real seconds of the replay; None while SPEED is `auto`."""

@@ -33,6 +33,13 @@ class KindExperiment(Protocol):
 KINDS: tuple[KindExperiment, ...] = (malleable, filler)
 RUN_SETTINGS = (filler.run_settings,)
 """Functions for the kinds' members of run.json: from the knobs and SHRINK in per cent; none without such jobs."""
+REAL_SECONDS = (filler.real_seconds,)
+"""Functions for `real_seconds`, of the kinds whose jobs are not of the workload."""
+
+
+def real_seconds(run: Prepared) -> float:
+    """Real seconds that jobs which are not of the workload add to a replay on the event clock."""
+    return sum(of(run) for of in REAL_SECONDS)
 
 
 def check(knobs: Knobs) -> None:

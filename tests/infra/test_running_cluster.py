@@ -25,7 +25,10 @@ def test_all_daemons_of_the_farm_are_ready(cluster: Cluster) -> None:
     assert state["phase"] == "running"
     assert state["failing"] == {}
     counts = {kind: (c["wanted"], c["up"], c["ready"]) for kind, c in state["daemons"].items()}
-    assert counts == {"munged": (1, 1, 1), "slurmctld": (1, 1, 1), "slurmd": (cluster.nodes,) * 3}
+    kinds = {"munged": (1, 1, 1), "slurmctld": (1, 1, 1), "slurmd": (cluster.nodes,) * 3}
+    clock = cluster.host.file(f"{cluster.directory}/state/clock")
+    has_event_clock = clock.exists and clock.content_string.split()[-1] == "event"
+    assert counts == (kinds | {"clock": (1, 1, 1)} if has_event_clock else kinds)
 
 
 def test_the_daemons_are_unprivileged(cluster: Cluster) -> None:

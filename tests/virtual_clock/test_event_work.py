@@ -468,6 +468,21 @@ def test_looks_of_waiters_are_no_false_quiets(bpf_instance: Instance, within: tu
     assert found[-1] == 0, found
 
 
+def test_waiters_that_have_not_looked_yet_are_no_false_quiets(bpf_instance: Instance) -> None:
+    """A timer of the kernel may wake one up just when the coordinator asks whether the others have only looked at the clock."""
+    for _ in range(30):
+        bpf_instance.start(bpf_instance.builds.probe, "wait", "ppoll", str(10**9 * SECOND))
+    bpf_instance.drive()
+    before = bpf_instance.figures()
+    bpf_instance.python("import time\nfor _ in range(20_000): time.sleep(1)")
+    after = bpf_instance.figures()
+    assert bpf_instance.looks() > 1000
+    passed = after["jumped_ns"] - before["jumped_ns"]
+    assert passed >= 20_000 * SECOND
+    # On a busy host something else may be one.
+    assert after["false_quiet_ns"] - before["false_quiet_ns"] < 0.2 * passed
+
+
 # ---- times of files ----
 
 

@@ -11,14 +11,18 @@ from mirage.experiment.hosts import host_count
 from mirage.kinds.filler.words import words_of
 from mirage.knobs.knobs import FillerKnobs, Knobs
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.feeder.policy import SPARE
 from slurm_mirage.feeder.settings import KEY
 from slurm_mirage.jobs.filler import PLANNED, Filler
+from slurm_mirage.replay.real_left import of_a_job
 from slurm_mirage.rm.slurm import filler_settings
 
 if TYPE_CHECKING:
     from mirage.experiment.prepare import Prepared
 
 
+TESTED = 1.5e-5
+"""Real seconds for each node when backfilling tests a waiting filler on a machine full of fillers (docs/accuracy.md)."""
 MARGIN = 5
 """Seconds of the cluster's time in which a filler may notice a signal, and Slurm its end, beyond what a save costs."""
 
@@ -76,6 +80,24 @@ def run_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
         return {}
     words = words_of(fillers, shrink)
     return {KEY: {"variant": fillers.variant, "words": words.text(), "grace": grace_of(fillers, words)}}
+
+
+def real_seconds(run: Prepared) -> float:
+    """Real seconds that filler jobs add to a replay on the event clock: for their executions, and for backfilling, which tests
+    those that wait."""
+    if not (fillers := run.knobs.fillers).is_wanted:
+        return 0.0
+    words, machine = words_of(fillers, run.shrink), run.knobs.nodes.machine
+    virtual = run.estimate() - min(run.dues)
+    widths = run.workload.jobs["processors"].clip(upper_bound=machine.processors)
+    work = sum(width * length for width, length in zip(widths, run.executions(), strict=True))
+    idle = max(0.0, min(machine.processors, words.count or machine.processors) * virtual - work)
+    planned = fillers.variant == PLANNED
+    executions = widths.sum() + idle / min(words.work) if planned else idle / words.slot
+    waiting = SPARE if planned else SPARE + idle / max(virtual, 1.0)
+    interval, depth = configuration.of(run.knobs.scheduler).cycles
+    tests = virtual / interval * min(waiting, depth) if interval else 0.0
+    return float(executions * of_a_job(machine.nodes) + tests * machine.nodes * TESTED)
 
 
 def remarks(run: Prepared) -> list[str]:

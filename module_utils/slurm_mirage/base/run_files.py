@@ -5,7 +5,7 @@ The shapes name the members that are read; earlier releases did not write all of
 
 from __future__ import annotations
 
-from .strict_json import COUNT, INSTANT, LENGTH, OBJECT, TEXT, Each, Maybe, Named, Number, Object
+from .strict_json import COUNT, FLAG, INSTANT, LENGTH, OBJECT, TEXT, Each, Maybe, Named, Number, Object
 
 _SPEED = Number(1e-9, 1e9)
 
@@ -32,6 +32,7 @@ PROGRESS = Object(
         **dict.fromkeys(("real", "virtual"), Maybe(INSTANT)),
         "scheduler": Maybe(Named(Maybe(Number()))),
         "cpu_busy": Maybe(Number(-1, 2)),
+        "has_fillers": Maybe(FLAG),
     }
 )
 """progress.json: what the replay writes once a second (`Status` of replay/monitor.py)."""

@@ -16,6 +16,8 @@ JOB, JOB_NODES = 0.055, 1900.0
 twice that at so many."""
 TIMERS = 9e-5
 """Real seconds for each virtual second."""
+TIMERS_WITH_FILLERS = 1e-2
+"""The same with filler jobs, of which some start and end each second: on 100 nodes in variant slots."""
 PRIOR = 1.0
 FIRST_RANGE, LAST_RANGE = 2.0, 1.6
 """Factor between the estimate and both ends of its range, at the beginning and at the end of the replay."""
@@ -39,9 +41,10 @@ def real_left(progress: Mapping[str, Any]) -> tuple[float, float] | None:
     elapsed, jobs = float(progress.get("elapsed") or 0.0), int(progress.get("jobs") or 0)
     per_job = of_a_job(sum((progress.get("nodes") or {}).values()))
     played = min(jobs, (int(progress.get("submitted") or 0) + int(progress.get("done") or 0)) / 2)
-    passed = per_job * played + TIMERS * elapsed
+    timers = TIMERS_WITH_FILLERS if progress.get("has_fillers") else TIMERS
+    passed = per_job * played + timers * elapsed
     slowness = (elapsed / max(pace, 1e-3) + PRIOR) / (passed + PRIOR)
-    first, last = (slowness * (per_job * (jobs - played) + TIMERS * left) for left in (float(least), float(most)))
-    share = passed / (passed + per_job * (jobs - played) + TIMERS * float(most)) if passed else 0.0
+    first, last = (slowness * (per_job * (jobs - played) + timers * left) for left in (float(least), float(most)))
+    share = passed / (passed + per_job * (jobs - played) + timers * float(most)) if passed else 0.0
     factor = FIRST_RANGE + (LAST_RANGE - FIRST_RANGE) * share
     return first / factor, last * factor

@@ -54,6 +54,20 @@ def test_announcements(given: dict[str, object], words: str, monkeypatch: pytest
     assert prepared(SPAN, **given).announcement() == words
 
 
+def test_fillers_take_real_time() -> None:
+    """On the event clock some 800 executions of slots of 600 s on ten nodes in 14 hours; at a constant speed none."""
+
+    def replay(**given: object) -> float:
+        length = prepared(SPAN, CONFIG="backfill", **given).length()
+        assert length is not None
+        return length.replay
+
+    without = replay(SPEED="event")
+    assert 40 < replay(SPEED="event", FILLER="slots") - without < 80
+    assert 0.2 < replay(SPEED="event", FILLER="planned") - without < 20
+    assert replay(SPEED=50, FILLER="slots") == replay(SPEED=50)
+
+
 def test_the_schemes_periods_are_the_clusters_time() -> None:
     """Period and drift are seconds of the cluster's clock: neither SHRINK nor SPEED changes them in the plan."""
     given = {"SUBMISSION": "period=60 drift=-5", "SHRINK": 50}
