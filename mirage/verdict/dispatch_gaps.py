@@ -83,7 +83,8 @@ def _rules_are_known(collected: Collected, layout: Layout, scheduling: Schedulin
         and collected.fillers is None
         and not collected.events
         and not apart
-        and known["whole_nodes"].n_unique() <= 1
+        # With one processor a node, a job that takes whole nodes takes no others than one that does not.
+        and (known["whole_nodes"].n_unique() <= 1 or all(node.processors == 1 for node in layout.nodes.values()))
         and collected.jobs["partition"].drop_nulls().n_unique() <= 1
     )
 

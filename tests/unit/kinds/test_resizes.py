@@ -375,3 +375,19 @@ def test_a_run_on_a_full_machine_is_known_by_its_waiting_jobs(tmp_path: Path) ->
     found = dispatch_gaps(run, Layout.of_equal(64, 4), Scheduling(by_submission=True), 0.0)
     assert found.filter("waited")["gap"].count() == 29, "all jobs but the first one"
     assert found["gap"].to_list() == [*[pytest.approx(0.0, abs=0.6)] * 29, pytest.approx(5.0, abs=0.1)]
+
+
+@pytest.mark.parametrize(("processors", "is_known"), [(1, True), (16, False)])
+def test_rigid_jobs_beside_malleable_ones_wait_for_processors_where_a_node_has_one(
+    tmp_path: Path, processors: int, is_known: bool
+) -> None:
+    """Malleable jobs take whole nodes. Where others share nodes, it is not known which free processors they can have."""
+    made = MadeFolder(tmp_path)
+    for number in range(6):
+        words = WORDS if number % 2 else ""
+        job = made.job(due=1.0 * number, runtime=100.0, processors=4 * processors, nodes=4 if words else None, malleable=words)
+        start = 0.1 + 100.5 * number
+        made.record(job, start, start + 100, **({"malleable": sizes(start, 4)} if words else {}))
+        made.slurm(job, start, start + 100)
+    found = dispatch_gaps(made.collect(), Layout.of_equal(4 * processors, 4), Scheduling(by_submission=True), 0.0)
+    assert found.height == (6 if is_known else 0)
