@@ -406,8 +406,37 @@ void write_wakeup(int comm, int pid, bool is_new, bool is_beginning)
 enum { DOES_NOT_WORK = 0xfd, IS_STOPPED = 0x0c, IS_DEAD = 0x30 };
 
 /*
+ * In sched_switch: a known thread gets the processor whose wake-up no program has seen, because the kernel skips them where another
+ * one is interrupted.
+ *
+ *     KEY = next_pid;
+ *     R7 = &threads[KEY] or goto end;
+ *     BEFORE = begin_work(WORKS) or goto end;
+ *     R8 = 0;
+ *     R9 = R7->since;
+ *     note();
+ * end:
+ */
+static void begin_unseen_work(int comm, int pid)
+{
+    struct label end = {0};
+    load(BPF_W, R1, R6, pid);
+    store(BPF_W, FRAME, KEY, R1);
+    look_up(inputs.threads, KEY);
+    jump_if(&end, BPF_JEQ, R0, 0);
+    copy(R7, R0);
+    begin_work(&end, WORKS);
+    store(BPF_DW, FRAME, BEFORE, R2);
+    set(R8, 0);
+    load(BPF_DW, R9, R7, SINCE);
+    note(comm);
+    land(&end);
+}
+
+/*
  * sched_switch: the thread of this user, or the known one of another, that had the processor waits, or is only preempted.
  *
+ *     begin_unseen_work();
  *     KEY = prev_pid;
  *     R8 = prev_state & DOES_NOT_WORK;
  *     if (user == inputs.user) {
@@ -442,15 +471,16 @@ enum { DOES_NOT_WORK = 0xfd, IS_STOPPED = 0x0c, IS_DEAD = 0x30 };
  *     R9 = SINCE_WHEN;
  *     note();
  */
-void write_switch(int comm, int pid, int state)
+void write_switch(struct switch_fields at)
 {
     struct label end = {0}, own_user = {0}, known = {0}, works = {0}, does_not_work = {0}, has_since = {0}, not_woken = {0};
     struct label dead = {0}, alive = {0}, waited_before = {0};
     begin_program();
     copy(R6, R1);
-    load(BPF_W, R1, R6, pid);
+    begin_unseen_work(at.next_comm, at.next_pid);
+    load(BPF_W, R1, R6, at.pid);
     store(BPF_W, FRAME, KEY, R1);
-    load(BPF_DW, R8, R6, state);
+    load(BPF_DW, R8, R6, at.state);
     compute(BPF_AND, R8, DOES_NOT_WORK);
     get_user();
     jump_if(&own_user, BPF_JEQ, R0, (int32_t)inputs.user);
@@ -467,8 +497,8 @@ void write_switch(int comm, int pid, int state)
     jump_if(&works, BPF_JEQ, R8, 0);
     jump_if(&does_not_work, BPF_JSET, R8, IS_DEAD);
     jump_if(&does_not_work, BPF_JSET, R8, DOES_NOT_WORK & ~IS_STOPPED);
-    load(BPF_W, R1, R6, comm);
-    jump_if_named(&works, comm, DAEMON_NAMES);
+    load(BPF_W, R1, R6, at.comm);
+    jump_if_named(&works, at.comm, DAEMON_NAMES);
     land(&does_not_work);
     load(BPF_DW, R1, R7, SINCE);
     store(BPF_DW, FRAME, SINCE_WHEN, R1);
@@ -514,7 +544,7 @@ void write_switch(int comm, int pid, int state)
     store(BPF_DW, FRAME, BEFORE, R1);
     set(R8, 0);
     load(BPF_DW, R9, FRAME, SINCE_WHEN);
-    note(comm);
+    note(at.comm);
     jump(&end);
     land(&works);
     begin_work(&end, WORKS);

@@ -68,9 +68,15 @@ extern struct program_inputs {
     pid_t coordinator;
 } inputs;
 
-/* Each writes one program (bpf_assembler.h). comm, pid and state are byte offsets of fields in what the tracepoint hands over. */
+/* Byte offsets of fields in what sched_switch hands over. */
+struct switch_fields {
+    int comm, pid, state; /* of the thread that had the processor */
+    int next_comm, next_pid;
+};
+
+/* Each writes one program (bpf_assembler.h). comm and pid are byte offsets of fields in what the tracepoint hands over. */
 void write_timer(size_t which, bool begins);
 void write_wakeup(int comm, int pid, bool is_new, bool is_beginning);
-void write_switch(int comm, int pid, int state);
+void write_switch(struct switch_fields at);
 
 #endif

@@ -46,7 +46,7 @@ struct runnable {
 /*
  * By BPF programs at tracepoints of the scheduler and of timers. `tracepoints` names the first with their ids and the byte offsets
  * of their fields, the others with their ids:
- * switch=ID:PREV_COMM:PREV_PID:PREV_STATE,waking=ID:COMM:PID,wakeup=ID:COMM:PID,wakeup_new=ID:COMM:PID,
+ * switch=ID:PREV_COMM:PREV_PID:PREV_STATE:NEXT_COMM:NEXT_PID,waking=ID:COMM:PID,wakeup=ID:COMM:PID,wakeup_new=ID:COMM:PID,
  * hrtimer_expire_entry=ID,hrtimer_expire_exit=ID,timer_expire_entry=ID,timer_expire_exit=ID
  * Needs CAP_BPF and CAP_PERFMON, and Linux 5.12. Returns null, or what the kernel refuses (errno is set).
  */

@@ -231,12 +231,12 @@ static bool has_the_kernels_process_ids(void)
 const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *tracepoints)
 {
     unsigned int ids[8];
-    int at[9];
+    int at[11];
     if (sscanf(tracepoints,
-               "switch=%u:%d:%d:%d,waking=%u:%d:%d,wakeup=%u:%d:%d,wakeup_new=%u:%d:%d,"
+               "switch=%u:%d:%d:%d:%d:%d,waking=%u:%d:%d,wakeup=%u:%d:%d,wakeup_new=%u:%d:%d,"
                "hrtimer_expire_entry=%u,hrtimer_expire_exit=%u,timer_expire_entry=%u,timer_expire_exit=%u",
-               &ids[0], &at[0], &at[1], &at[2], &ids[1], &at[3], &at[4], &ids[2], &at[5], &at[6], &ids[3], &at[7], &at[8], &ids[4],
-               &ids[5], &ids[6], &ids[7]) != 17)
+               &ids[0], &at[0], &at[1], &at[2], &at[3], &at[4], &ids[1], &at[5], &at[6], &ids[2], &at[7], &at[8], &ids[3], &at[9],
+               &at[10], &ids[4], &ids[5], &ids[6], &ids[7]) != 19)
         return "the tracepoints are not known";
     if (!has_the_kernels_process_ids()) {
         errno = ENOTSUP;
@@ -259,11 +259,11 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
         if (!attach(ids[4 + i]))
             return "no BPF program at the kernel's timers";
     }
-    write_switch(at[0], at[1], at[2]);
+    write_switch((struct switch_fields){at[0], at[1], at[2], at[3], at[4]});
     if (!attach(ids[0]))
         return "no BPF program at sched_switch";
     for (int i = 1; i < 4; i++) {
-        write_wakeup(at[2 * i + 1], at[2 * i + 2], i == 3, i == 1);
+        write_wakeup(at[2 * i + 3], at[2 * i + 4], i == 3, i == 1);
         if (!attach(ids[i]))
             return "no BPF program at sched_wakeup";
     }

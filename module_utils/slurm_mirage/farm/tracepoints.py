@@ -3,8 +3,8 @@
 Only root can read tracefs, and the ids and offsets differ between kernels. So the farm reads them before it becomes the instance's
 user, and passes them on as one text:
 
-    switch=ID:PREV_COMM:PREV_PID:PREV_STATE,waking=ID:COMM:PID,wakeup=ID:COMM:PID,wakeup_new=ID:COMM:PID,
-    hrtimer_expire_entry=ID,hrtimer_expire_exit=ID,timer_expire_entry=ID,timer_expire_exit=ID (without the line break)
+    switch=ID:PREV_COMM:PREV_PID:PREV_STATE:NEXT_COMM:NEXT_PID,waking=ID:COMM:PID,wakeup=ID:COMM:PID,
+    wakeup_new=ID:COMM:PID,hrtimer_expire_entry=ID,hrtimer_expire_exit=ID,timer_expire_entry=ID,timer_expire_exit=ID (without the line breaks)
 
 ID is the number for perf_event_open(2), the others are offsets of fields in bytes.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from . import isolation
 
 FIELDS = {
-    "switch": ("prev_comm", "prev_pid", "prev_state"),
+    "switch": ("prev_comm", "prev_pid", "prev_state", "next_comm", "next_pid"),
     "waking": ("comm", "pid"),
     "wakeup": ("comm", "pid"),
     "wakeup_new": ("comm", "pid"),

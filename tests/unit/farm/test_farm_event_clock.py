@@ -272,7 +272,7 @@ def test_tracepoints_are_told_by_their_ids_and_offsets(tmp_path: Path) -> None:
         (tmp_path / f"timer/{name}").mkdir(parents=True)
         (tmp_path / f"timer/{name}/id").write_text(f"{number}\n")
     text = tracepoints.of_folder(tmp_path)
-    scheduler = "switch=370:8:24:32,waking=371:8:24,wakeup=372:8:24,wakeup_new=373:8:24"
+    scheduler = "switch=370:8:24:32:40:56,waking=371:8:24,wakeup=372:8:24,wakeup_new=373:8:24"
     timers = "hrtimer_expire_entry=380,hrtimer_expire_exit=381,timer_expire_entry=382,timer_expire_exit=383"
     assert text == f"{scheduler},{timers}"
 
