@@ -11,6 +11,7 @@ description:
   - Ansible's own modules would follow a link that the instance's user has planted, as root.
   - On the head it also has the configuration in force, the jobs that have not ended, when the processors of jobs were free again
     (C(freed.csv), from slurmctld's log) and, with O(accounting), the lines of C(sacct) for the run's jobs.
+  - On another host with a second slurmctld it also has C(freed.csv), from the log of that one.
 options:
   instance:
     description: Directory of the instance.

@@ -150,11 +150,21 @@ options:
   controllers:
     description:
       - Number of slurmctld. With V(2) a second one takes over when the first does not answer. It has the address after O(address),
-        and C(etc/slurm2.conf), which differs from C(etc/slurm.conf) in the names of its log and its pid file.
-      - V(2) needs a cluster on one host, and Slurm 18.08 or later.
+        with O(hosts) O(second_address). Its host has C(etc/slurm2.conf), which differs from C(etc/slurm.conf) in the names of its
+        log and its pid file.
+      - V(2) needs Slurm 18.08 or later. With O(hosts), C(StateSaveLocation) and C(JobCompLoc) have to be in a folder that the
+        hosts of both share.
     type: int
     choices: [1, 2]
     default: 1
+  second_name:
+    description: With O(hosts), host name that the second slurmctld sees. It resolves to O(second_address).
+    type: str
+    default: ''
+  second_address:
+    description: With O(hosts), address of the host of the second slurmctld.
+    type: str
+    default: ''
   version:
     description:
       - Release of Slurm that reads the files, as printed by C(slurmctld -V). Settings get the names that they have in this release,
@@ -199,7 +209,7 @@ slurmctld_digest:
   returned: always
   type: str
 second_hostname:
-  description: Host name that the second slurmctld sees, for M(slurm_farm). Empty with one.
+  description: Host name that the second slurmctld sees, for M(slurm_farm). Empty where none runs on this host.
   returned: always
   type: str
 nodes:
@@ -257,6 +267,8 @@ def main() -> None:
             "event_clock": {"type": "bool", "default": False},
             "silent_nodes": {"type": "bool", "default": False},
             "controllers": {"type": "int", "choices": [1, 2], "default": 1},
+            "second_name": {"type": "str", "default": ""},
+            "second_address": {"type": "str", "default": ""},
             "version": {"type": "str", "default": ""},
         },
         supports_check_mode=True,

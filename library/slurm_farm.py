@@ -40,8 +40,14 @@ options:
     type: str
   second_hostname:
     description:
-      - Host name that a second slurmctld sees, as returned by M(slurm_config). It runs beside the first one and takes over when
-        that does not answer. Empty means that there is none.
+      - Host name that a second slurmctld sees, as returned by M(slurm_config). It runs on this host and takes over when the first
+        one does not answer. Empty means that there is none on this host.
+    type: str
+    default: ''
+  shared_folder:
+    description:
+      - Folder with C(StateSaveLocation) and C(JobCompLoc) (C(state) and C(log/jobcomp.log) in it), if hosts share it. Empty means
+        that they are in O(directory).
     type: str
     default: ''
   controller_digest:
@@ -262,6 +268,7 @@ def main() -> None:
             "controller": {"type": "bool", "default": True},
             "controller_hostname": {"type": "str"},
             "second_hostname": {"type": "str", "default": ""},
+            "shared_folder": {"type": "str", "default": ""},
             "controller_digest": {"type": "str", "default": ""},
             "fresh": {"type": "str", "default": ""},
             "nodes": {

@@ -15,6 +15,7 @@ from mirage.records.file_names import COMPLAINTS_FILE, SIGSLEEP_FILE
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import replacing, write_json
 from slurm_mirage.base.strict_json import LONGEST, OBJECT, NotStrict, parse
+from slurm_mirage.rm.slurm.freed_processors import FREED_FILE
 
 FOLDER = ".records"
 """Folder with the archives, in that of a run: HOST.tar.gz, from each host."""
@@ -24,20 +25,22 @@ _UNPACKED = ".records.unpacked"
 def unpack(folder: Path) -> None:
     """Write the files of all archives into the folder of the run, and remove the archives.
 
-    The jobs' own records of all hosts become one file: after an incomplete record at the end of a part, a reader finds the next
-    one. So do the daemons' errors. Each other file is in the archive of one host only. The archives go in one step, so that after a
-    kill either all of them are unpacked again or none. Raises WrongUse for a damaged archive.
+    The jobs' own records of all hosts become one file, and so do the instants at which processors were free: after an incomplete
+    record at the end of a part, a reader finds the next one. So do the daemons' errors. Each other file is in the archive of one
+    host only. The archives go in one step, so that after a kill either all of them are unpacked again or none. Raises WrongUse for
+    a damaged archive.
     """
     shutil.rmtree(folder / _UNPACKED, ignore_errors=True)
     archives = sorted((folder / FOLDER).glob("*.tar.gz"))
     complaints: dict[str, Any] = {}
     with ExitStack() as stack:
-        logs: BinaryIO | None = None
+        joined: dict[str, BinaryIO] = {}
         for archive in archives:
             for name, content in _files(archive):
-                if name == SIGSLEEP_FILE:
-                    logs = logs or stack.enter_context(replacing(folder / SIGSLEEP_FILE))
-                    shutil.copyfileobj(content, logs)
+                if name in (SIGSLEEP_FILE, FREED_FILE):
+                    if name not in joined:
+                        joined[name] = stack.enter_context(replacing(folder / name))
+                    shutil.copyfileobj(content, joined[name])
                 elif name == COMPLAINTS_FILE:
                     _merge(complaints, _complaints(archive, content.read(LONGEST)))
                 else:

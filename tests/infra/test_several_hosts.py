@@ -45,6 +45,17 @@ def test_slurmctld_runs_on_the_head_only(hosts: Hosts) -> None:
     assert [name for name in hosts.on if hosts.daemons(name).get("slurmctld", {}).get("up")] == [hosts.head]
 
 
+def test_a_second_slurmctld_runs_on_the_first_compute_host_that_is_not_the_head(hosts: Hosts) -> None:
+    """Needs mirage_controllers=2."""
+    at = [name for name in hosts.on if hosts.daemons(name).get("slurmctld2")]
+    if not at:
+        pytest.skip("skipped: the cluster has one slurmctld")
+    assert at == [name for name in hosts.compute if name != hosts.head][:1]
+    lines = hosts.cluster.run("scontrol ping").splitlines()
+    names = (f"primary) at slurmctld-{hosts.cluster.name}", f"backup) at slurmctld2-{hosts.cluster.name}")
+    assert lines == [f"Slurmctld({name} is UP" for name in names]
+
+
 def test_all_daemons_are_ready(hosts: Hosts) -> None:
     for name in hosts.on:
         for kind, count in hosts.daemons(name).items():

@@ -34,17 +34,20 @@ def pack(parameters: Mapping[str, Any]) -> dict[str, Any]:
     instance, run, host, span = Path(parameters["instance"]), parameters["run"], parameters["host"], parameters["span"]
     if span is None:
         made, span = of_head(instance, run, parameters["bin"], host, parameters["accounting"])
-        files = [*parameters["files"], *files_of_manager(instance, run), *outputs_of_commands(instance, run)]
+        files = [*parameters["files"], *outputs_of_commands(instance, run)]
+        of_manager = tools(manager_of(instance)).files(instance, run)
     else:
-        made, files = of_other_host(instance, host, span), parameters["files"]
-    return {"names": write(Path(parameters["dest"]), instance, files, made), "span": span}
+        made, files, of_manager = of_other_host(instance, host, span), parameters["files"], []
+    found = [*((instance, name) for name in files), *of_manager]
+    return {"names": write(Path(parameters["dest"]), found, made), "span": span}
 
 
-def write(path: Path, instance: Path, files: Iterable[str], made: Mapping[str, str]) -> list[str]:
+def write(path: Path, files: Iterable[tuple[Path, str]], made: Mapping[str, str]) -> list[str]:
     """Write the archive in one step; returns the names of its files. Raises WrongUse and OSError.
 
-    files: paths in the instance's directory; those that do not exist are left out. They may grow while they are read, and links are
-    not followed: the instance's user could have made them. A file with holes is refused: its copy would need more space.
+    files: folders of root's, such as the instance's directory, and paths in them; those that do not exist are left out. They may
+    grow while they are read, and links are not followed: the instance's user could have made them. A file with holes is refused:
+    its copy would need more space.
     made: further files, content by name.
     """
     path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -58,8 +61,8 @@ def write(path: Path, instance: Path, files: Iterable[str], made: Mapping[str, s
             tarfile.open(fileobj=stream, mode="w:gz", compresslevel=1) as tar,
         ):
             left = LARGEST
-            for relative in files:
-                size = _add(tar, instance, relative, left)
+            for folder, relative in files:
+                size = _add(tar, folder, relative, left)
                 if size is not None:
                     left -= size
                     names.append(PurePath(relative).name)
@@ -74,18 +77,18 @@ def write(path: Path, instance: Path, files: Iterable[str], made: Mapping[str, s
     return names
 
 
-def _add(tar: tarfile.TarFile, instance: Path, relative: str, left: int) -> int | None:
+def _add(tar: tarfile.TarFile, folder: Path, relative: str, left: int) -> int | None:
     """Add a record; its size in bytes, None if it does not exist. left: bytes that it may have."""
     try:
-        source = user_folders.open_file(instance, relative)
+        source = user_folders.open_file(folder, relative)
     except FileNotFoundError:
         return None
     with os.fdopen(source, "rb") as stream:
         size = os.fstat(source).st_size
         if size > left:
-            raise user_folders.Refused(f"{instance / relative}: the records of the run are larger than {LARGEST} bytes")
+            raise user_folders.Refused(f"{folder / relative}: the records of the run are larger than {LARGEST} bytes")
         if user_folders.is_sparse(source):
-            raise user_folders.Refused(f"{instance / relative}: has holes, which no record has; remove it")
+            raise user_folders.Refused(f"{folder / relative}: has holes, which no record has; remove it")
         tar.addfile(_entry(PurePath(relative).name, size), stream)
     return size
 
@@ -123,11 +126,6 @@ def of_manager(instance: Path, run: str, bin_folder: str | None, has_accounting:
     return {} if collected is None else collected(instance, run, _start(instance, run), bin_folder, has_accounting)
 
 
-def files_of_manager(instance: Path, run: str) -> list[str]:
-    """Return the paths of the resource manager's records of a run, relative to the instance's directory. Raises WrongUse."""
-    return [path.format(run=run) for path in tools(manager_of(instance)).files]
-
-
 def outputs_of_commands(instance: Path, run: str) -> list[str]:
     """Return the paths of what commands wrote that were events of the run. Raises WrongUse."""
     folder = f"runs/{run}"
@@ -143,9 +141,12 @@ def _start(instance: Path, run: str) -> dict[str, Any]:
 
 
 def of_other_host(instance: Path, host: str, span: dict[str, Any]) -> dict[str, str]:
-    """Return what another host than the head adds to the archive of a run: the errors in its daemons' logs. Raises WrongUse."""
+    """Return what another host than the head adds to the archive of a run: the errors in its daemons' logs, and what the resource
+    manager has there. Raises WrongUse."""
     of_host = {name: {host: value} for name, value in incidents(instance, span).items()}
-    return {COMPLAINTS_FILE: _json(of_host)}
+    made = {COMPLAINTS_FILE: _json(of_host)}
+    collected = tools(manager_of(instance)).collected_elsewhere
+    return made if collected is None or not span else {**made, **collected(instance, span["virtual"])}
 
 
 def _json(content: Any) -> str:

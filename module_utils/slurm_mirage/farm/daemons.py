@@ -97,6 +97,8 @@ class Spec:
         that ask for a port on all addresses do not get; else empty
     fresh: optional, a name for which the controller begins with a clean state: the farm restarts it once, and removes its saved
         state before (see `saved_state`)
+    saved_in: optional, the folder with `state` and `log` for the controller's saved state and records, if hosts share it; empty:
+        they are in the instance's directory
     digest: digest of the whole file
     daemons: the daemons by name
 
@@ -118,6 +120,7 @@ class Spec:
     digest: str
     network: dict[str, Any] = field(default_factory=dict)
     fresh: str = ""
+    saved_in: str = ""
     daemons: dict[str, Daemon] = field(default_factory=dict)
 
     @property
@@ -135,7 +138,8 @@ class Spec:
         """Read the specification file `path`. Raises OSError, ValueError and KeyError."""
         raw = json.loads(path.read_text())
         own = {key: raw[key] for key in ("user", "hostname", "parallel", "environment", "clock", "identity")}
-        optional = {"addresses": raw.get("addresses", {}), "network": raw.get("network", {}), "fresh": raw.get("fresh", "")}
+        optional: dict[str, Any] = {key: raw.get(key, {}) for key in ("addresses", "network")}
+        optional |= {key: raw.get(key, "") for key in ("fresh", "saved_in")}
         spec = cls(**own, **optional, digest=file_digest(path))
         for entry in raw["daemons"]:
             hostname, kind = entry.get("hostname", spec.hostname), DAEMON_KINDS[entry["kind"]]

@@ -414,7 +414,8 @@ class Farm:
         daemon.log_sizes = self._log_sizes(daemon)
         try:
             if daemon.kind.is_controller:
-                saved_state.remove(self.directory, self.spec.fresh, daemon.kind.records)
+                saved_in = Path(self.spec.saved_in or self.directory)
+                saved_state.remove(self.directory, self.spec.fresh, daemon.kind.records, saved_in)
             pid = self.spawner.start(daemon)
         except OSError as error:
             self._note_failure(daemon, f"cannot be started: {error}")

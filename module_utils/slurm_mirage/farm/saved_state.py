@@ -24,14 +24,15 @@ def is_fresh_for(directory: Path, name: str) -> bool:
         return False
 
 
-def remove(directory: Path, name: str, records: Iterable[str]) -> None:
+def remove(directory: Path, name: str, records: Iterable[str], saved_in: Path) -> None:
     """Remove the state for `name`, if it was not removed for it before; the controller does not run. Raises OSError.
 
-    records: paths in `directory` of its records of ended jobs: with a clean state the numbers of jobs begin again
+    records: paths in `saved_in` of its records of ended jobs: with a clean state the numbers of jobs begin again
+    saved_in: the folder with the state and the records: `directory`, or one that hosts share
     """
     if is_fresh_for(directory, name):
         return
-    for path in (directory / FOLDER).iterdir():
+    for path in (saved_in / FOLDER).iterdir():
         if path.name.startswith(KEPT):
             continue
         if path.is_dir() and not path.is_symlink():
@@ -40,5 +41,5 @@ def remove(directory: Path, name: str, records: Iterable[str]) -> None:
             path.unlink()
     for record in records:
         with suppress(FileNotFoundError):
-            (directory / record).unlink()
+            (saved_in / record).unlink()
     (directory / FRESH_FOR).write_text(name)

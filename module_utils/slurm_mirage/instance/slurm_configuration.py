@@ -50,8 +50,11 @@ def configure(options: Mapping[str, Any], write: bool) -> dict[str, Any]:
     given = node_classes(options["nodes"])
     classes = [replace(one, extra=tuple(known(dict(one.extra), NODE_WORDS_SINCE, version).items())) for one in given]
     front_ends = front_end.classes(options["front_ends"])
-    second = second_controller.hostname(options["controllers"], options["address"], options["hosts"])
-    parameters = _completed({**options, "second": second, "wide_steps": options["wide_steps"] or bool(front_ends)}, classes)
+    second = second_controller.second_of(options)
+    runs_here = second is not None and second.runs_on(options["address"], not options["hosts"])
+    parameters = _completed(
+        {**options, "second": second, "has_second": runs_here, "wide_steps": options["wide_steps"] or bool(front_ends)}, classes
+    )
     nodes, own_nodes = placed(parameters, front_ends or classes, before)
     wanted = wanted_files(directory, parameters, classes, nodes, own_nodes)
     of_controllers = [file for file in CONTROLLER_FILES if directory / "etc" / file in wanted]
@@ -69,7 +72,7 @@ def configure(options: Mapping[str, Any], write: bool) -> dict[str, Any]:
         "slurmctld_digest": digest(
             *(wanted[path] for path in (slurm_conf, directory / second_controller.CONF, directory / TOPOLOGY) if path in wanted)
         ),
-        "second_hostname": second,
+        "second_hostname": second.hostname if second is not None and runs_here else "",
         "nodes": [farm_entry(directory, parameters, wanted, item) for item in own_nodes],
     }
 
@@ -101,7 +104,7 @@ def wanted_files(
     built_for = release_change.line(parameters["version"])
     partitions = [known(partition, PARTITION_WORDS_SINCE, parameters["version"]) for partition in parameters["partitions"]]
     files = {directory / "etc/slurm.conf": render(settings, lines, partitions, built_for)}
-    if parameters["controllers"] > 1:
+    if parameters["has_second"]:
         own = second_controller.own_settings(settings, directory)
         files[directory / second_controller.CONF] = render(own, lines, partitions, built_for)
     # Every daemon reads its other files from the folder of its slurm.conf (common/read_config.c, get_extra_conf_path).

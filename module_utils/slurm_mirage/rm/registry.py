@@ -42,8 +42,8 @@ class HostTools:
     controller's log had when it began."""
     by_kind: Callable[[Iterable[Complaint]], dict[str, int]]
     """Counts complaints."""
-    files: tuple[str, ...]
-    """Its records of a run, as paths in the instance's directory; {run} stands for the name of the run."""
+    files: Callable[[Path, str], list[tuple[Path, str]]]
+    """Its records of a run, from an instance's directory and the name of the run: a folder of root's, and the path in it."""
     in_force_file: str
     """Name of the file in a run's folder with the configuration in force (`Commands.configuration`)."""
     collected: Callable[[Path, str, Mapping[str, Any], str | None, bool], dict[str, str]] | None = None
@@ -51,6 +51,9 @@ class HostTools:
     journal, the folder of the commands (None: the host's), and whether there is accounting. None: there are none."""
     remove_leftovers: Callable[[int], None] | None = None
     """Removes what its commands leave outside of an instance's directory, from the number of the instance's account."""
+    collected_elsewhere: Callable[[Path, float], dict[str, str]] | None = None
+    """Makes further records on other hosts, content by name: from an instance's directory, and the run's begin on the cluster's
+    clock. None: there are none."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,10 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
             Slurm.of_instance,
             daemon_log.of_instance,
             daemon_log.by_kind,
-            collected.FILES,
+            collected.files,
             slurm_records.CONFIGURATION_FILE,
             collected.of_head,
+            collected_elsewhere=collected.of_other_host,
         ),
     ),
     "openpbs": Implementation(
@@ -91,7 +95,9 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
             OpenPbs.of_instance,
             openpbs_log.of_instance,
             openpbs_log.by_kind,
-            ("runs/{run}/pbs.csv", openpbs_daemons.ACCOUNTING, "etc/pbs.conf"),
+            lambda instance, run: [
+                (instance, path) for path in (f"runs/{run}/pbs.csv", openpbs_daemons.ACCOUNTING, "etc/pbs.conf")
+            ],
             openpbs_collection.CONFIGURATION_FILE,
             remove_leftovers=openpbs_leftovers.remove,
         ),

@@ -68,10 +68,11 @@ class Bed:
         addresses: dict[str, str] | None = None,
         clock: dict | None = None,
         fresh: str = "",
+        saved_in: str = "",
     ) -> None:
         clock = {"library": "", **(clock or {"speed": speed})}
         spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "clock": clock, "identity": "1"}
-        spec |= {"daemons": entries, "addresses": addresses or {}, "fresh": fresh}
+        spec |= {"daemons": entries, "addresses": addresses or {}, "fresh": fresh, "saved_in": saved_in}
         # Replaced whole, as by Ansible: the farm may still read it after an earlier SIGHUP.
         new = self.directory / "etc/farm.json.new"
         new.write_text(json.dumps(spec))
@@ -286,23 +287,31 @@ def test_a_changed_command_restarts_the_daemons(bed: Bed) -> None:
     assert {processes.command_line(pid)[1] for pid in bed.daemons().values()} == {str(other)}
 
 
-def test_the_controller_begins_with_a_clean_state_once_for_each_name(bed: Bed) -> None:
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_the_controller_begins_with_a_clean_state_once_for_each_name(bed: Bed, is_shared: bool) -> None:
+    folder = bed.directory / "shared" if is_shared else bed.directory
+    for name in ("state", "log"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        if os.getuid() == 0:
+            shutil.chown(folder / name, USER)
+
     def specify(fresh: str) -> None:
-        bed.specify_all(bed.entry(2), bed.entry(1, name="slurmctld", kind="slurmctld"), speed=2.0, fresh=fresh)
+        controller, saved_in = bed.entry(1, name="slurmctld", kind="slurmctld"), str(folder) if is_shared else ""
+        bed.specify_all(bed.entry(2), controller, speed=2.0, fresh=fresh, saved_in=saved_in)
 
     def is_ready() -> bool:
         state = bed.state()
         is_read = state.get("specification") == file_digest(bed.directory / "etc/farm.json")
         return is_read and state["phase"] == "running" and all(one["ready"] == one["wanted"] for one in state["daemons"].values())
 
-    saved, record, clock = (bed.directory / name for name in ("state/job_state", "log/jobcomp.log", "state/clock"))
+    saved, record, clock = folder / "state/job_state", folder / "log/jobcomp.log", bed.directory / "state/clock"
 
     def save() -> None:
         for path in (saved, record):
             path.write_text("saved")
-        (bed.directory / "state/hash.0").mkdir(exist_ok=True)
+        (folder / "state/hash.0").mkdir(exist_ok=True)
         if os.getuid() == 0:
-            for path in (saved, record, bed.directory / "state/hash.0"):
+            for path in (saved, record, folder / "state/hash.0"):
                 shutil.chown(path, USER)
 
     specify("")
@@ -318,7 +327,7 @@ def test_the_controller_begins_with_a_clean_state_once_for_each_name(bed: Bed) -
         bed.farm.send_signal(signal.SIGHUP)
         # The farm's state still says that all are ready while it removes the files.
         until(lambda one=controller: is_ready() and bed.replaced("slurmctld", one))
-        assert not saved.exists() and not record.exists() and not (bed.directory / "state/hash.0").exists()
+        assert not saved.exists() and not record.exists() and not (folder / "state/hash.0").exists()
         assert clock.exists()
     after = bed.daemons()
     assert after["slurmctld"] != before["slurmctld"] and {name: after[name] for name in ("n1", "n2")} == {

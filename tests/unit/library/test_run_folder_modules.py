@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import stat
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from modules import Caller
 from mirage.records.archives import unpack
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection import archive
+from slurm_mirage.rm import registry
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 
@@ -141,9 +143,32 @@ def test_the_size_of_all_records_is_bounded(instance: Path, monkeypatch: pytest.
         (instance / f"runs/first/{name}").write_bytes(bytes(400))
     monkeypatch.setattr(archive, "LARGEST", 1000)
     dest = instance / "transfer/first.tar.gz"
-    assert archive.write(dest, instance, ["runs/first/a", "runs/first/b"], {}) == ["a", "b"]
+    files = [(instance, f"runs/first/{name}") for name in ("a", "b", "c")]
+    assert archive.write(dest, files[:2], {}) == ["a", "b"]
     with pytest.raises(WrongUse, match="runs/first/c: the records of the run are larger than 1000 bytes"):
-        archive.write(dest, instance, ["runs/first/a", "runs/first/b", "runs/first/c"], {})
+        archive.write(dest, files, {})
+
+
+@pytest.mark.parametrize("is_planted", [False, True])
+def test_the_record_of_ended_jobs_in_a_folder_that_hosts_share(instance: Path, tmp_path: Path, is_planted: bool) -> None:
+    """The folder of records in it belongs to the instance's user: a link there is not followed."""
+    shared, secret = tmp_path / "shared/wide", instance.parent / "outside/secret"
+    (shared / "log").mkdir(parents=True)
+    (instance / "etc").mkdir(exist_ok=True)
+    (instance / "log/jobcomp.log").write_text("of before\n")
+    (instance / "etc/slurm.conf").write_text(f"ClusterName=wide\nJobCompLoc={shared}/log/jobcomp.log\n")
+    record, dest = shared / "log/jobcomp.log", instance / "transfer/first.tar.gz"
+    files = registry.tools("slurm").files(instance, "first")
+    if is_planted:
+        record.symlink_to(secret)
+        with pytest.raises(WrongUse, match=f"{record}: .*symbolic link"):
+            archive.write(dest, files, {})
+        return
+    record.write_text("JobId=1\n")
+    assert archive.write(dest, files, {}) == ["jobcomp.log", "slurm.conf"]
+    with tarfile.open(dest) as tar:
+        content = tar.extractfile("jobcomp.log")
+        assert content is not None and content.read() == b"JobId=1\n"
 
 
 @pytest.mark.parametrize("planted", ["a symbolic link", "a FIFO", "a hard link to a file of another user"])

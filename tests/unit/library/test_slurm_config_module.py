@@ -281,6 +281,7 @@ CASES: dict[str, dict[str, Any]] = {
     "one": {"configuration": "slurm-defaults", "speed": 20, "other_configurations": OTHERS, "release": "25.11.7"},
     "other": {"configuration": "fifo", "speed": 20, "release": "25.11.7"},
     "event_no_time_out": {"settings": {"SlurmdTimeout": 0}, "event_clock": True},
+    "shared": {"shared_folder": "/shared/wide"},
 }
 
 
@@ -324,6 +325,29 @@ def test_settings_of_the_user_override_defaults_and_omit_removes_them(converged:
     assert [line for line in lines[1:] if line.split("=")[0].lower() not in own] == [
         line for line in plain[1:] if line.split("=")[0].lower() not in own
     ], "nothing else changed"
+
+
+def test_state_and_record_of_ended_jobs_in_a_folder_that_hosts_share(converged: dict[str, list[str]]) -> None:
+    there = {"StateSaveLocation=/shared/wide/state", "JobCompLoc=/shared/wide/log/jobcomp.log"}
+    assert set(converged["shared"]) - set(converged["plain"]) == there
+
+
+def test_two_slurmctld_on_several_hosts_without_a_shared_folder_are_refused(tmp_path: Path) -> None:
+    more = {"hosts": ["10.0.0.1", "10.0.0.2"], "head": "head1", "controllers": 2, "directory": str(tmp_path)}
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "roles": ["slurm_controller"]}
+    play["vars"] = {f"slurm_controller_{name}": value for name, value in more.items()}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    result = subprocess.run(
+        [str(Path(sys.executable).with_name("ansible-playbook")), str(tmp_path / "play.yml"), "-i", "localhost,"],
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_ROLES_PATH": str(ROOT / "roles")},
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode != 0
+    (line,) = [line for line in result.stdout.splitlines() if "wrong use: " in line and line.startswith("[ERROR]")]
+    assert "CONTROLLERS=2: " in line and "(mirage_shared_folder), or leave out CONTROLLERS" in line
 
 
 def test_partitions_of_the_user_replace_those_of_the_configuration(converged: dict[str, list[str]]) -> None:
@@ -418,9 +442,31 @@ def test_a_second_slurmctld_has_a_configuration_of_its_own(call: Caller, params:
     assert one["slurmctld_digest"] != result["slurmctld_digest"]
 
 
+def test_a_second_slurmctld_on_another_host(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    """Only its host has the second configuration; all hosts know its name and address."""
+    head, first, other = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+    params |= {"controllers": 2, "second_name": "slurmctld2-wide", "second_address": first, "hosts": [first, other]}
+    params["settings"] |= {"SlurmctldHost": f"slurmctld-wide({head})"}
+    files, names, digests = {}, {}, {}
+    for host in (head, first, other):
+        (tmp_path / host / "etc/nodes").mkdir(parents=True)
+        result = call("slurm_config", **{**params, "directory": str(tmp_path / host), "address": host})
+        files[host], names[host], digests[host] = content(tmp_path / host), result["second_hostname"], result["slurmctld_digest"]
+    assert names == {head: "", first: "slurmctld2-wide", other: ""}
+    assert [host for host in files if "slurm2.conf" in files[host]] == [first]
+    hosts = ["SlurmctldHost=slurmctld-wide(10.0.0.1)", "SlurmctldHost=slurmctld2-wide(10.0.0.2)"]
+    for text in (*(files[host]["slurm.conf"] for host in files), files[first]["slurm2.conf"]):
+        assert [line for line in text.splitlines() if line.startswith("SlurmctldHost")] == hosts
+    assert f"SlurmctldLogFile={tmp_path}/{first}/log/slurmctld2.log\n" in files[first]["slurm2.conf"]
+    assert digests[head] == digests[other] != digests[first]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [({"version": "17.11.2"}, "needs Slurm 18.08 or later"), ({"hosts": ["one", "two"], "hostname": "one"}, "one host")],
+    [
+        ({"version": "17.11.2"}, "needs Slurm 18.08 or later"),
+        ({"hosts": ["one", "two"], "hostname": "one"}, "on several hosts a second slurmctld needs second_name and second_address"),
+    ],
 )
 def test_where_there_can_be_no_second_slurmctld(call: Caller, params: dict[str, Any], change: dict[str, Any], reason: str) -> None:
     settings = {**params["settings"], "SlurmctldHost": "localhost(127.0.0.1)"}

@@ -23,7 +23,7 @@ from modules import ROOT, Caller, load
 from slurm_mirage.base import processes
 from slurm_mirage.base.files import file_digest, write_json
 from slurm_mirage.farm import control, waiting
-from slurm_mirage.rm.slurm.daemons import layout_of, specifications
+from slurm_mirage.rm.slurm.daemons import farm_content, layout_of, specifications
 
 USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 DAEMON = """#!/bin/sh
@@ -125,6 +125,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
         "controller": True,
         "controller_digest": "",
         "second_hostname": "",
+        "shared_folder": "",
         "fresh": "",
         "hostname": "localhost",
         "addresses": {},
@@ -155,6 +156,7 @@ def test_slurmctld_of_a_cluster_on_several_hosts_sees_the_host_name_of_its_host(
         "controller": True,
         "controller_digest": "",
         "second_hostname": "",
+        "shared_folder": "",
         "database_port": 0,
         "mariadbd": "",
         "wide_steps": False,
@@ -240,6 +242,7 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
         "controller_hostname": None,
         "controller_digest": "",
         "second_hostname": "",
+        "shared_folder": "",
         "database_port": 0,
     }
     layout = layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True})
@@ -258,6 +261,7 @@ def on_one_host(params: dict[str, Any], *, malleable: bool) -> dict[str, Any]:
         "controller_hostname": None,
         "controller_digest": "",
         "second_hostname": "",
+        "shared_folder": "",
         "database_port": 0,
         "event_clock": False,
         "mariadbd": "",
@@ -315,8 +319,12 @@ def test_a_second_slurmctld_runs_beside_the_first(params: dict[str, Any]) -> Non
     )
     assert second["command"][-1] == second["environment"]["SLURM_CONF"] == f"{directory}/etc/slurm2.conf"
     assert first["ready_file"] != second["ready_file"], "a slurmctld ends the one whose pid file it finds"
-    elsewhere = layout_of({**wanted, "controller": False, "second_hostname": "127.0.0.2"})
-    assert [daemon["kind"] for daemon in specifications(directory, elsewhere)] == ["munged"]
+    on_another_host = farm_content(
+        directory, {**wanted, "controller": False, "second_hostname": "slurmctld2-wide", "shared_folder": "/shared/wide"}
+    )
+    assert [daemon["kind"] for daemon in on_another_host["daemons"]] == ["munged", "slurmctld2"]
+    assert (on_another_host["daemons"][1]["hostname"], on_another_host["saved_in"]) == ("slurmctld2-wide", "/shared/wide")
+    assert "saved_in" not in farm_content(directory, wanted)
 
 
 @without_systemd

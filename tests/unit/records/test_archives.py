@@ -16,7 +16,7 @@ from slurm_mirage.collection.archive import write
 
 
 def packed(folder: Path, host: str, made: dict[str, str]) -> None:
-    write(folder / FOLDER / f"{host}.tar.gz", folder, [], made)
+    write(folder / FOLDER / f"{host}.tar.gz", [], made)
 
 
 def complaints(host: str, count: int, **more: str) -> str:
@@ -25,9 +25,11 @@ def complaints(host: str, count: int, **more: str) -> str:
 
 def test_records_of_several_hosts_become_one(tmp_path: Path) -> None:
     packed(tmp_path, "head", {"sigsleep.log": "b", "complaints.json": complaints("head", 1, head="head"), "run.json": "{}"})
-    packed(tmp_path, "c1", {"sigsleep.log": "a", "complaints.json": complaints("c1", 2)})
+    packed(tmp_path, "c1", {"sigsleep.log": "a", "complaints.json": complaints("c1", 2), "freed.csv": "1,2,3\n"})
+    packed(tmp_path, "c2", {"freed.csv": "4,5,6\n"})
     unpack(tmp_path)
     assert (tmp_path / "sigsleep.log").read_text() == "ab"
+    assert (tmp_path / "freed.csv").read_text() == "1,2,3\n4,5,6\n"
     assert (tmp_path / "run.json").read_text() == "{}"
     content = json.loads((tmp_path / "complaints.json").read_text())
     assert content["head"] == "head" and content["counts"] == {"head": {"munge": 1}, "c1": {"munge": 2}}

@@ -13,8 +13,9 @@ from journals import start_event
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection.archive import of_manager
 from slurm_mirage.rm.api import Freed
+from slurm_mirage.rm.slurm.collected import of_other_host
 from slurm_mirage.rm.slurm.daemon_log import Span, complaints
-from slurm_mirage.rm.slurm.freed_processors import FREED_FILE, instants_in_log, read, to_csv
+from slurm_mirage.rm.slurm.freed_processors import FREED_FILE, instants_in_log, instants_of_second, read, to_csv
 from slurm_mirage.rm.slurm.records import SlurmRecords
 
 # What 22.05.8 wrote, without some of the lines for each node.
@@ -68,6 +69,21 @@ def test_jobs_that_the_second_slurmctld_freed(tmp_path: Path) -> None:
         7: (BEGAN + 480.283, BEGAN + 481.210),
         2: (BEGAN + 480.137, BEGAN + 482.457),
     }
+
+
+def test_jobs_that_a_second_slurmctld_on_another_host_freed(tmp_path: Path) -> None:
+    """Its log has also lines of earlier runs; a job that ran on until it took over has its last end in one of both records."""
+    log = tmp_path / "log"
+    log.mkdir()
+    assert of_other_host(tmp_path, BEGAN) == {}
+    (log / "slurmctld2.log").write_text(LOG.replace("10:17:", "09:17:") + LOG.replace("JobId=1", "JobId=7"))
+    assert instants_of_second(log, BEGAN) == {7: INSTANTS[1], 2: INSTANTS[2]}
+    assert instants_of_second(log, BEGAN + 10) == {}
+    of_second = of_other_host(tmp_path, BEGAN)[FREED_FILE]
+    earlier = {2: (BEGAN - 9.0, BEGAN - 8.0), 1: INSTANTS[1]}
+    for parts in (to_csv(earlier) + of_second, of_second + to_csv(earlier)):
+        (tmp_path / FREED_FILE).write_text(parts)
+        assert read(tmp_path).instants == {**INSTANTS, 7: INSTANTS[1]}
 
 
 @pytest.mark.parametrize(

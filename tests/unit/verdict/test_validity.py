@@ -810,7 +810,7 @@ def test_module_joins_the_records_of_several_hosts(tmp_path: Path) -> None:
     parts = [b"".join(records[:7]), b"".join(records[7:12]) + records[12][:50], b"".join(records[12:])]
     for host, part in zip(("c1", "c2", "c3"), parts, strict=True):
         (tmp_path / "sigsleep.log").write_bytes(part)
-        archive.write(tmp_path / f".records/{host}.tar.gz", tmp_path, ["sigsleep.log"], {})
+        archive.write(tmp_path / f".records/{host}.tar.gz", [(tmp_path, "sigsleep.log")], {})
     (tmp_path / "sigsleep.log").unlink()
     assert run_module(arguments, check=True)["metrics"]["validity"]["valid"] is False, "check mode joins nothing"
     joined = run_module(arguments)["metrics"]

@@ -1,5 +1,5 @@
-"""What the head makes for the records of a run of Slurm: when processors were free again, why jobs waited, and with accounting
-sacct's record."""
+"""What hosts make for the records of a run of Slurm: when processors were free again, why jobs waited, and with accounting sacct's
+record."""
 
 from __future__ import annotations
 
@@ -10,11 +10,22 @@ from typing import Any
 from . import wait_reasons
 from .account_commands import AccountCommands
 from .accounting import lines_of_run
-from .freed_processors import FREED_FILE, instants_in_log, to_csv
+from .freed_processors import FREED_FILE, instants_in_log, instants_of_second, to_csv
+from .shared_folder import RECORD, saved_in
 
-FILES = ("runs/{run}/sdiag.csv", "log/jobcomp.log", "etc/slurm.conf")
-"""Records in the instance's directory: samples of the diagnostics, the record of ended jobs, the configuration."""
 ACCOUNTING_FILE = "sacct.txt"
+
+
+def files(instance: Path, run: str) -> list[tuple[Path, str]]:
+    """Folders and paths in them of the head's records: samples of the diagnostics, the record of ended jobs, the configuration."""
+    return [(instance, f"runs/{run}/sdiag.csv"), (saved_in(instance), RECORD), (instance, "etc/slurm.conf")]
+
+
+def of_other_host(instance: Path, since: float) -> dict[str, str]:
+    """The content of FREED_FILE by its name, if a second slurmctld on this host has freed jobs since that instant of the cluster's
+    clock."""
+    freed = instants_of_second(instance / "log", since)
+    return {FREED_FILE: to_csv(freed)} if freed else {}
 
 
 def of_head(instance: Path, run: str, start: Mapping[str, Any], programs: str | None, has_accounting: bool) -> dict[str, str]:

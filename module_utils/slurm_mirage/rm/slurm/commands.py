@@ -44,13 +44,12 @@ from ..api import (
     Unavailable,
     Unclear,
 )
-from . import daemon_log, job_users, other_configurations, second_controller
+from . import daemon_log, job_users, other_configurations, second_controller, shared_folder
 from .array_words import id_of, name_of
 from .node_states import READY, all_ready, count_states, ready
 from .prepared import Prepared, Process, end, script_of
 from .records import (
     ACCOUNTED_FORMAT,
-    COMPLETIONS_FILE,
     CompletionLog,
     SlurmRecords,
     parse_accounted,
@@ -511,7 +510,7 @@ class Slurm(ResourceManager):
 
     @property
     def _completions_path(self) -> Path:
-        return self._instance / "log" / COMPLETIONS_FILE
+        return shared_folder.saved_in(self._instance) / shared_folder.RECORD
 
     def requeues(self, job_id: int) -> int:
         found = re.search(r"\bRestarts=(\d+)", self._ask("scontrol", "--oneliner", "show", "job", arrays.word(job_id)))

@@ -11,7 +11,7 @@ from typing import Any
 from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
 from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, WITHOUT_HWLOC_PLUGINS, DaemonKind, Role
-from . import job_users, second_controller
+from . import job_users, second_controller, shared_folder
 from .other_configurations import CONTROLLER_FILES, read_by_controller
 
 MANAGER = "Slurm"
@@ -23,7 +23,7 @@ MUNGED = DaemonKind(
 MARIADBD = DaemonKind("mariadbd", Role.PREREQUISITE, MANAGER, uses_clock=False, is_database=True)
 SLURMDBD = DaemonKind("slurmdbd", Role.PREREQUISITE, MANAGER)
 SLURMCTLD = DaemonKind(
-    FIRST_CONTROLLER, Role.CONTROLLER, MANAGER, keeps_priority=True, is_real_time_by_events=True, records=("log/jobcomp.log",)
+    FIRST_CONTROLLER, Role.CONTROLLER, MANAGER, keeps_priority=True, is_real_time_by_events=True, records=(shared_folder.RECORD,)
 )
 SECOND_SLURMCTLD = replace(SLURMCTLD, name=second_controller.NAME)
 SLURMD = DaemonKind("slurmd", Role.NODE, MANAGER, nodes_per_namespace=64)
@@ -82,13 +82,14 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
         python=options["python"],
         malleable=options["malleable"],
         event_clock=options["event_clock"],
-        second_hostname=options["second_hostname"] if options["controller"] else "",
+        second_hostname=options["second_hostname"],
     )
 
 
 def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """The part of the farm's specification that only Slurm has."""
-    return {"daemons": specifications(directory, layout_of(options))}
+    saved_in = {"saved_in": options["shared_folder"]} if options["shared_folder"] else {}
+    return {"daemons": specifications(directory, layout_of(options)), **saved_in}
 
 
 def specifications(directory: Path, layout: Layout) -> list[Specification]:
@@ -100,10 +101,10 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
         if layout.database_port:
             daemons += [_mariadbd(directory, layout), _slurmdbd(directory, layout)]
         daemons.append(_slurmctld(directory, layout, layout.controller_hostname))
-        if layout.second_hostname:
-            daemons.append(_second_slurmctld(directory, layout))
         if layout.malleable:
             daemons.append(_broker(directory, layout))
+    if layout.second_hostname:
+        daemons.append(_second_slurmctld(directory, layout))
     daemons += [_slurmd(directory, layout, nodes) for nodes in layout.nodes]
     of_slurm = {SLURMDBD.name, SLURMCTLD.name, SECOND_SLURMCTLD.name, SLURMD.name}
     return [_with_users(directory, daemon) if daemon["kind"] in of_slurm else daemon for daemon in daemons]

@@ -21,6 +21,7 @@ import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 from ...base import user_folders
@@ -37,6 +38,7 @@ COLUMNS = ("job_id", "ended", "freed")
 
 _ENDED, _FREED = b"deallocate_nodes", b"cleanup_completing"
 _STAMP = re.compile(rb"\[\d{4}-\d\d-\d\dT")
+_STAMP_LENGTH = len("2026-11-22T10:17:36.137")
 _LINE = re.compile(STAMP + rb" (?:TRACE_JOBS: )?(\w+):  ?" + JOB)
 
 
@@ -46,30 +48,49 @@ def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]
 
     Of a job that ran several times it is the last run. Jobs that were completing when the log ended are left out.
     """
+    if not folder.is_dir():
+        return {}
+    with user_folders.open_folder(folder.parent, folder.name) as logs:
+        return _instants(_of_both(logs, offset))
+
+
+def instants_of_second(folder: Path, since: float) -> dict[int, tuple[float, float]]:
+    """The same from the log of a second slurmctld alone, which runs on another host than the first one, since that instant."""
+    if not (folder / second_controller.LOG).exists():
+        return {}
+    stamp = datetime.fromtimestamp(since, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S").encode()
+    with user_folders.open_folder(folder.parent, folder.name) as logs:
+        return _instants(_since(_of_jobs(raw_lines(logs, second_controller.LOG, 0)), stamp))
+
+
+def _instants(lines: Iterable[re.Match[bytes]]) -> dict[int, tuple[float, float]]:
+    """What the lines, in the order of their time stamps, say of each job."""
     ended: dict[int, float] = {}
     instants: dict[int, tuple[float, float]] = {}
-    if not folder.is_dir():
-        return instants
-    with user_folders.open_folder(folder.parent, folder.name) as logs:
-        for match in _matches(logs, offset):
-            array, task, own_id = (word.decode() if word else "" for word in match.groups()[2:])
-            job_id, instant = id_of(own_id, array, task), seconds_of(match[1])
-            if match[2] == _ENDED and instant is not None:
-                ended[job_id] = instant
-                instants.pop(job_id, None)
-            elif match[2] == _FREED and instant is not None and job_id in ended:
-                instants[job_id] = (ended.pop(job_id), instant)
+    for match in lines:
+        array, task, own_id = (word.decode() if word else "" for word in match.groups()[2:])
+        job_id, instant = id_of(own_id, array, task), seconds_of(match[1])
+        if match[2] == _ENDED and instant is not None:
+            ended[job_id] = instant
+            instants.pop(job_id, None)
+        elif match[2] == _FREED and instant is not None and job_id in ended:
+            instants[job_id] = (ended.pop(job_id), instant)
     return instants
 
 
-def _matches(logs: user_folders.Folder, offset: int) -> Iterator[re.Match[bytes]]:
-    """The lines that name an instant of a job, in the order of their time stamps."""
+def _of_both(logs: user_folders.Folder, offset: int) -> Iterator[re.Match[bytes]]:
+    """The lines of both slurmctld since the beginning of the run that name an instant of a job, in order of their time stamps."""
     lines = raw_lines(logs, "slurmctld.log", offset)
     begin = next(filter(_STAMP.match, lines), None)
     if begin is None:
         return
-    second = (match for match in _of_jobs(raw_lines(logs, second_controller.LOG, 0)) if match[1] >= begin[1 : 1 + len(match[1])])
-    yield from heapq.merge(_of_jobs(itertools.chain([begin], lines)), second, key=lambda match: match[1])
+    first, second = _of_jobs(itertools.chain([begin], lines)), _of_jobs(raw_lines(logs, second_controller.LOG, 0))
+    yield from heapq.merge(first, _since(second, begin[1 : 1 + _STAMP_LENGTH]), key=lambda match: match[1])
+
+
+def _since(matches: Iterable[re.Match[bytes]], stamp: bytes) -> Iterator[re.Match[bytes]]:
+    """The lines from a time stamp on."""
+    return (match for match in matches if match[1][: len(stamp)] >= stamp)
 
 
 def _of_jobs(lines: Iterable[bytes]) -> Iterator[re.Match[bytes]]:
@@ -86,7 +107,8 @@ def to_csv(instants: dict[int, tuple[float, float]]) -> str:
 
 
 def read(folder: Path) -> Freed:
-    """Read FREED_FILE in the folder of a run. A damaged line is left out."""
+    """Read FREED_FILE in the folder of a run, in which those of several hosts follow each other. A damaged line is left out; of a
+    job that has several lines the last end counts."""
     path = folder / FREED_FILE
     if not path.is_file():
         return Freed({}, f"the run has no {FREED_FILE}")
@@ -98,6 +120,6 @@ def read(folder: Path) -> Freed:
         except (ValueError, IndexError):
             continue
         if not (COUNT.fault(job_id, "") or INSTANT.fault(ended, "") or INSTANT.fault(freed, "")):
-            instants[job_id] = ended, freed
+            instants[job_id] = max(instants.get(job_id, (ended, freed)), (ended, freed))
     missing = "slurmctld's log does not tell: it needs SlurmctldDebug=verbose and DebugFlags=TraceJobs"
     return Freed(instants, "" if instants else missing)

@@ -1,12 +1,14 @@
-"""The second slurmctld of a cluster on one host, which takes over when the first one does not answer for SlurmctldTimeout.
+"""The second slurmctld of a cluster, which takes over when the first one does not answer for SlurmctldTimeout.
 
 Both have the port SlurmctldPort, each on an address of its own, and the same folder of saved state. A slurmctld knows which one it
-is by its host name. That of the second one is its address, which resolves to itself.
+is by its host name. On one host that of the second one is its address, which resolves to itself. In a cluster of several hosts the
+second one runs on another host, which has the folder with the saved state in common with the head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -28,27 +30,42 @@ SINCE = (18, 8)
 PARAMETER = "controllers"
 
 
-def hostname(controllers: int, address: str, hosts: Sequence[str]) -> str:
-    """The host name of the second slurmctld, which is its address too; empty with one controller.
+@dataclass(frozen=True)
+class Second:
+    """Host name and address of the second slurmctld."""
 
-    address: of the first one. The address after it has nodes only on other ports. Raises WrongUse on several `hosts`.
+    hostname: str
+    address: str
+
+    def runs_on(self, address: str, is_one_host: bool) -> bool:
+        """Whether it runs on the host with this address."""
+        return is_one_host or self.address == address
+
+
+def second_of(options: Mapping[str, Any]) -> Second | None:
+    """The second slurmctld by the options of library/slurm_config.py; None with one controller.
+
+    On one host it has the address after that of the first one, where nodes have other ports only. Raises WrongUse on several hosts
+    without an address for it.
     """
-    if controllers < 2:
-        return ""
-    if hosts:
-        raise WrongUse("a second slurmctld needs a cluster on one host; leave it out", parameter=PARAMETER, value=str(controllers))
-    return str(IPv4Address(int(IPv4Address(address)) + 1))
+    if options["controllers"] < 2:
+        return None
+    if not options["hosts"]:
+        address = str(IPv4Address(int(IPv4Address(options["address"])) + 1))
+        return Second(address, address)
+    if not (options["second_name"] and options["second_address"]):
+        raise WrongUse("on several hosts a second slurmctld needs second_name and second_address", PARAMETER, "2")
+    return Second(options["second_name"], options["second_address"])
 
 
-def with_second(settings: Mapping[str, Any], second: str, version: str) -> dict[str, Any]:
-    """The settings with the second slurmctld on `second`; the same ones if that is empty. Raises WrongUse for a release that is too
-    old."""
-    if not second:
+def with_second(settings: Mapping[str, Any], second: Second | None, version: str) -> dict[str, Any]:
+    """The settings with the second slurmctld; the same ones without one. Raises WrongUse for a release that is too old."""
+    if second is None:
         return dict(settings)
     if version and release_of(version) < SINCE:
         raise WrongUse(f"a second slurmctld needs Slurm {named(SINCE)} or later, and this is {version}", PARAMETER, "2")
     first = next(value for key, value in settings.items() if key.lower() == CONTROLLER_HOST)
-    return merge(settings, {"SlurmctldHost": [first, f"{second}({second})"]})
+    return merge(settings, {"SlurmctldHost": [first, f"{second.hostname}({second.address})"]})
 
 
 def own_settings(settings: Mapping[str, Any], directory: Path) -> dict[str, Any]:
