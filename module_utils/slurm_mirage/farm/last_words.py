@@ -21,7 +21,7 @@ _ADVICE = (
     ),
     (
         re.compile(r"(job|node|part|trigger|resv|assoc|fed)\w* state|start with '-i'|state save file", re.IGNORECASE),
-        "move the files of {directory}/state away (the cluster's jobs are lost), or run `make teardown`",
+        "move the files of StateSaveLocation (see {directory}/etc/slurm.conf) away (the jobs are lost), or run `make teardown`",
     ),
     (
         re.compile(r"no space left|disk quota exceeded", re.IGNORECASE),
