@@ -26,6 +26,9 @@ class KindExperiment(Protocol):
         """Variables of the playbooks for a cluster with such jobs; none without. shrink: SHRINK of the run that follows, in per
         cent"""
 
+    def real_seconds(self, run: Prepared) -> float:
+        """Real seconds that such jobs add to a replay on the event clock."""
+
     def remarks(self, run: Prepared) -> list[str]:
         """Remarks that are printed before a run, one line each."""
 
@@ -33,13 +36,11 @@ class KindExperiment(Protocol):
 KINDS: tuple[KindExperiment, ...] = (malleable, filler)
 RUN_SETTINGS = (filler.run_settings,)
 """Functions for the kinds' members of run.json: from the knobs and SHRINK in per cent; none without such jobs."""
-REAL_SECONDS = (filler.real_seconds,)
-"""Functions for `real_seconds`, of the kinds whose jobs are not of the workload."""
 
 
 def real_seconds(run: Prepared) -> float:
-    """Real seconds that jobs which are not of the workload add to a replay on the event clock."""
-    return sum(of(run) for of in REAL_SECONDS)
+    """Real seconds that the kinds add to a replay on the event clock, beyond a submission, a launch and an end of each job."""
+    return sum(kind.real_seconds(run) for kind in KINDS)
 
 
 def check(knobs: Knobs) -> None:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from mirage.experiment.prepare import Prepared
 
 
+CHECKED = 0.014
+"""Real seconds of each point at which a job asks the broker (docs/accuracy.md)."""
+
+
 def of_slurm(knobs: Knobs) -> tuple[str, bool, str]:
     """The row of `managers`: the knob, whether it asks for something, and why only Slurm has it."""
     return "MALLEABLE", knobs.malleable.is_wanted, "the broker of malleable jobs changes jobs of Slurm"
@@ -83,6 +87,14 @@ def check_partitions(jobs: pl.DataFrame, names: list[str], there: requests.Offer
         if (least := Malleable.parse(words).minimum) > nodes:
             text = f"job {number}: its minimum of {least} nodes is above the {nodes:g} of partition {name or there.default}"
             raise WrongUse(text, parameter="malleable_jobs")
+
+
+def real_seconds(run: Prepared) -> float:
+    """Real seconds that the points at which malleable jobs ask the broker add to a replay on the event clock."""
+    if "malleable" not in run.workload.jobs.columns:
+        return 0.0
+    jobs = zip(run.workload.jobs["malleable"], run.executions(), strict=True)
+    return sum(CHECKED * length / Malleable.parse(words).check for words, length in jobs if words)
 
 
 def remarks(run: Prepared) -> list[str]:

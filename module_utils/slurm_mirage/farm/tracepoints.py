@@ -4,9 +4,9 @@ Only root can read tracefs, and the ids and offsets differ between kernels. So t
 user, and passes them on as one text:
 
     switch=ID:PREV_COMM:PREV_PID:PREV_STATE:NEXT_COMM:NEXT_PID,waking=ID:COMM:PID,wakeup=ID:COMM:PID,
-    wakeup_new=ID:COMM:PID,hrtimer_expire_entry=ID,hrtimer_expire_exit=ID,timer_expire_entry=ID,timer_expire_exit=ID (without the line breaks)
+    wakeup_new=ID:COMM:PID,hrtimer_expire_entry=ID,hrtimer_expire_exit=ID,timer_expire_entry=ID,timer_expire_exit=ID
 
-ID is the number for perf_event_open(2), the others are offsets of fields in bytes.
+(without the line break). ID is the number for perf_event_open(2), the others are offsets of fields in bytes.
 """
 
 from __future__ import annotations

@@ -98,6 +98,17 @@ def test_jobs_submitted_at_their_maximum_have_the_work_of_the_log() -> None:
     assert row.limit_minutes == 6
 
 
+def test_points_at_which_jobs_ask_the_broker_take_real_time() -> None:
+    """Two jobs of 600 s ask every 30 s."""
+
+    def replay(**given: object) -> float:
+        length = prepared(log(8, 8), SPEED="event", **given).length()
+        assert length is not None
+        return length.replay
+
+    assert replay(MALLEABLE=1, MALLEABLE_JOBS=WORDS) - replay() == pytest.approx(40 * malleability.CHECKED)
+
+
 def test_a_rule_by_the_recorded_size() -> None:
     rows = prepared(MIXED, MALLEABLE=1).plan("first")
     for row in rows:
