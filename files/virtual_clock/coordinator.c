@@ -653,8 +653,10 @@ static void step(struct loop *loop)
     bool is_quiet = !loop->is_driven || (!works && !runnable.any() && runnable.wakeups() == wakeups);
     if (!loop->is_driven)
         forget_jumps();
-    if (is_quiet)
+    if (is_quiet) {
         count_false_quiets(surprises);
+        verify(loop, false);
+    }
     if (is_quiet && !is_held && next_served.number >= 0)
         serve(loop);
     else if (is_quiet && loop->is_driven && !is_held && earliest != INT64_MAX)

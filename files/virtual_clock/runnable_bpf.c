@@ -192,12 +192,19 @@ static bool waits(pid_t thread)
     return !is_going_to_sleep && !is_work(state, name, !is_stopped_ignored);
 }
 
+/* Whether a thread waits, and has waited since it had given up its processor so often. */
+static bool has_waited_since(pid_t thread, long switches)
+{
+    return waits(thread) && switches_of(thread) == switches;
+}
+
 static void verify(bool stopped)
 {
     uint32_t thread = 0;
     struct thread entry;
     union bpf_attr attributes;
     bool has_previous = false;
+    const struct timespec pause = {.tv_nsec = 2000000};
     is_stopped_ignored = stopped;
     memset(&attributes, 0, sizeof attributes);
     attributes.map_fd = (uint32_t)inputs.threads;
@@ -208,15 +215,27 @@ static void verify(bool stopped)
         if (bpf(BPF_MAP_GET_NEXT_KEY, &attributes) != 0)
             return;
         has_previous = true;
-        struct timespec pause = {.tv_nsec = 2000000};
-        if (element(BPF_MAP_LOOKUP_ELEM, thread, &entry, 0) != 0 || entry.state == WAITS || !waits((pid_t)thread))
+        if (element(BPF_MAP_LOOKUP_ELEM, thread, &entry, 0) != 0 || entry.state == WAITS)
+            continue;
+        long switches = switches_of((pid_t)thread);
+        if (!has_waited_since((pid_t)thread, switches))
             continue;
         nanosleep(&pause, NULL);
-        if (!waits((pid_t)thread) || element(BPF_MAP_LOOKUP_ELEM, thread, &entry, 0) != 0 || entry.state == WAITS)
+        /* It may wait again, and have worked meanwhile. */
+        if (element(BPF_MAP_LOOKUP_ELEM, thread, &entry, 0) != 0 || entry.state == WAITS ||
+            !has_waited_since((pid_t)thread, switches))
             continue;
         entry = (struct thread){.state = WAITS, .since = monotonic()};
+        if (element(BPF_MAP_UPDATE_ELEM, thread, &entry, BPF_EXIST) != 0)
+            continue;
+        atomic_fetch_sub(&counters->working, 1);
+        if (has_waited_since((pid_t)thread, switches) || element(BPF_MAP_LOOKUP_ELEM, thread, &entry, 0) != 0 ||
+            entry.state != WAITS)
+            continue;
+        /* It was woken up before the update: better twice than not at all. */
+        entry = (struct thread){.state = WORKS, .since = 0};
         if (element(BPF_MAP_UPDATE_ELEM, thread, &entry, BPF_EXIST) == 0)
-            atomic_fetch_sub(&counters->working, 1);
+            atomic_fetch_add(&counters->working, 1);
     }
 }
 

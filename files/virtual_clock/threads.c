@@ -203,6 +203,23 @@ pid_t innermost_id(pid_t thread)
     return id;
 }
 
+long switches_of(pid_t thread)
+{
+    char path[64];
+    char line[256];
+    long sum = -1;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", thread);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof line, status)) {
+        const char *count = strstr(line, "voluntary_ctxt_switches:"); /* nonvoluntary ones, too */
+        if (count)
+            sum = (sum < 0 ? 0 : sum) + strtol(strchr(count, ':') + 1, NULL, 10);
+    }
+    if (status)
+        (void)fclose(status);
+    return sum;
+}
+
 bool has_mapped(pid_t thread, ino_t file)
 {
     char path[64];

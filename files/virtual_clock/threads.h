@@ -30,6 +30,9 @@ bool is_preempted(pid_t thread, uid_t user);
 /* The id that a thread has in its own process id namespace; 0 if it has ended. */
 pid_t innermost_id(pid_t thread);
 
+/* How often a thread has given up its processor, for another one or to wait; -1: not known, or it has ended. */
+long switches_of(pid_t thread);
+
 /* Whether the thread's process has mapped the file with this number (st_ino), or has ended. */
 bool has_mapped(pid_t thread, ino_t file);
 
