@@ -45,6 +45,14 @@ static struct timespec timespec_of_ns(int64_t length)
     return (struct timespec){.tv_sec = length / SECOND, .tv_nsec = length % SECOND};
 }
 
+/* An index of BUCKETS or KNOWN elements. */
+static unsigned int hash_of(uint64_t key)
+{
+    return (unsigned int)(key * UINT64_C(0x9E3779B97F4A7C15) >> 56);
+}
+
+_Static_assert(BUCKETS == 256 && KNOWN == 256, "hash_of returns 8 bits");
+
 /* ---- processes ---- */
 
 /* Timed waits for a condition variable, so that a signal for it finds them. */
@@ -344,18 +352,16 @@ struct condition_wait {
     bool is_signalled;
 };
 
-static unsigned int hash_of(const void *condition)
+static unsigned int hash_of_condition(const pthread_cond_t *condition)
 {
-    return (unsigned int)(((uintptr_t)condition >> 3) * UINT64_C(0x9E3779B97F4A7C15) >> 56);
+    return hash_of((uintptr_t)condition >> 3);
 }
-
-_Static_assert(BUCKETS == 256, "hash_of returns 8 bits");
 
 static void leave_list(struct condition_wait *waiter)
 {
     if (waiter->entry < 0)
         return;
-    atomic_fetch_sub(&waiters_by_hash[hash_of(waiter->condition)], 1);
+    atomic_fetch_sub(&waiters_by_hash[hash_of_condition(waiter->condition)], 1);
     condition_waiters[waiter->entry].condition = NULL;
     waiter->entry = -1;
 }
@@ -372,7 +378,7 @@ static void enter_list(struct condition_wait *waiter)
         condition_waiters[i].slot = waiter->wait.slot;
         condition_waiters[i].condition = waiter->condition;
         waiter->entry = i;
-        atomic_fetch_add(&waiters_by_hash[hash_of(waiter->condition)], 1);
+        atomic_fetch_add(&waiters_by_hash[hash_of_condition(waiter->condition)], 1);
         return;
     }
 }
@@ -427,7 +433,7 @@ static void wake_up(struct slot *slot)
 
 void event_signal(pthread_cond_t *condition)
 {
-    if (!event_page || waiters_by_hash[hash_of(condition)] == 0)
+    if (!event_page || waiters_by_hash[hash_of_condition(condition)] == 0)
         return;
     int error = errno;
     for (int i = 0; i < CONDITION_WAITERS; i++)
@@ -607,16 +613,9 @@ static struct {
 } known[KNOWN];
 static atomic_flag is_changing = ATOMIC_FLAG_INIT;
 
-static unsigned int entry_of(int64_t real)
-{
-    return (unsigned int)((uint64_t)real * UINT64_C(0x9E3779B97F4A7C15) >> 56);
-}
-
-_Static_assert(KNOWN == 256, "entry_of returns 8 bits");
-
 static bool is_known(int64_t real, int64_t *virtual)
 {
-    unsigned int entry = entry_of(real);
+    unsigned int entry = hash_of((uint64_t)real);
     if (real == 0 || known[entry].real != real)
         return false;
     *virtual = known[entry].virtual;
@@ -625,7 +624,7 @@ static bool is_known(int64_t real, int64_t *virtual)
 
 static void keep(int64_t real, int64_t virtual)
 {
-    unsigned int entry = entry_of(real);
+    unsigned int entry = hash_of((uint64_t)real);
     if (atomic_flag_test_and_set(&is_changing))
         return;
     known[entry].real = 0;
@@ -639,10 +638,10 @@ int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtu
     struct point before = {anchor_real, anchor_virtual};
     struct point after = {0, 0};
     int64_t now = event_now();
-    int64_t found;
+    int64_t instant;
     real += FILE_TICK;
-    if (is_known(real, &found))
-        return found;
+    if (is_known(real, &instant))
+        return instant;
     int history = open(history_path, O_RDONLY | O_CLOEXEC);
     off_t count = history < 0 ? 0 : lseek(history, 0, SEEK_END) / (off_t)sizeof before;
     off_t first = first_after(history, count, real);
@@ -659,10 +658,10 @@ int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtu
     if (first == count)
         after = (struct point){real_ns(CLOCK_REALTIME), now};
     int64_t since = after.real - real;
-    found = after.virtual - (since > STEP_OF_JUMPS ? since - STEP_OF_JUMPS : 0);
-    if (found < before.virtual)
-        found = before.virtual;
+    instant = after.virtual - (since > STEP_OF_JUMPS ? since - STEP_OF_JUMPS : 0);
+    if (instant < before.virtual)
+        instant = before.virtual;
     if (first < count)
-        keep(real, found);
-    return found < now ? found : now;
+        keep(real, instant);
+    return instant < now ? instant : now;
 }

@@ -192,6 +192,13 @@ static bool waits(pid_t thread)
     return !is_going_to_sleep && !is_work(state, name, !is_stopped_ignored);
 }
 
+/* Whether the programs know a thread as one that works. */
+static bool counts_as_working(uint32_t thread)
+{
+    struct thread entry;
+    return element(BPF_MAP_LOOKUP_ELEM, thread, &entry, 0) == 0 && entry.state != WAITS;
+}
+
 /* Whether a thread waits, and has waited since it had given up its processor so often. */
 static bool has_waited_since(pid_t thread, long switches)
 {
@@ -215,15 +222,14 @@ static void verify(bool stopped)
         if (bpf(BPF_MAP_GET_NEXT_KEY, &attributes) != 0)
             return;
         has_previous = true;
-        if (element(BPF_MAP_LOOKUP_ELEM, thread, &entry, 0) != 0 || entry.state == WAITS)
+        if (!counts_as_working(thread))
             continue;
         long switches = switches_of((pid_t)thread);
         if (!has_waited_since((pid_t)thread, switches))
             continue;
         nanosleep(&pause, NULL);
         /* It may wait again, and have worked meanwhile. */
-        if (element(BPF_MAP_LOOKUP_ELEM, thread, &entry, 0) != 0 || entry.state == WAITS ||
-            !has_waited_since((pid_t)thread, switches))
+        if (!counts_as_working(thread) || !has_waited_since((pid_t)thread, switches))
             continue;
         entry = (struct thread){.state = WAITS, .since = monotonic()};
         if (element(BPF_MAP_UPDATE_ELEM, thread, &entry, BPF_EXIST) != 0)

@@ -186,13 +186,19 @@ bool is_preempted(pid_t thread, uid_t user)
     return result;
 }
 
-pid_t innermost_id(pid_t thread)
+/* Opens a file of a thread in /proc; null if the thread has ended. */
+static FILE *open_file_of(pid_t thread, const char *name)
 {
     char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", thread, name);
+    return fopen(path, "re");
+}
+
+pid_t innermost_id(pid_t thread)
+{
     char line[256];
     pid_t id = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/status", thread);
-    FILE *status = fopen(path, "re");
+    FILE *status = open_file_of(thread, "status");
     while (status && fgets(line, sizeof line, status)) {
         const char *last = strrchr(line, '\t'); /* the ids are separated by tabs */
         if (strncmp(line, "NSpid:", 6) == 0 && last)
@@ -205,11 +211,9 @@ pid_t innermost_id(pid_t thread)
 
 long switches_of(pid_t thread)
 {
-    char path[64];
     char line[256];
     long sum = -1;
-    (void)snprintf(path, sizeof path, "/proc/%d/status", thread);
-    FILE *status = fopen(path, "re");
+    FILE *status = open_file_of(thread, "status");
     while (status && fgets(line, sizeof line, status)) {
         const char *count = strstr(line, "voluntary_ctxt_switches:"); /* nonvoluntary ones, too */
         if (count)
@@ -222,11 +226,9 @@ long switches_of(pid_t thread)
 
 bool has_mapped(pid_t thread, ino_t file)
 {
-    char path[64];
     char line[256];
     unsigned long inode;
-    (void)snprintf(path, sizeof path, "/proc/%d/maps", thread);
-    FILE *maps = fopen(path, "re");
+    FILE *maps = open_file_of(thread, "maps");
     bool has_memory = false;
     bool is_found = false;
     while (maps && !is_found && fgets(line, sizeof line, maps)) {

@@ -285,7 +285,12 @@ class Prepared:
         length = run_length.length_of(self.knobs.clock.speed, self.queue, min(self.dues), *size, left=self.work_left)
         if length is None or self.knobs.clock.speed != EVENT:
             return length
-        return replace(length, replay=length.replay + kinds.real_seconds(self))
+        return replace(length, replay=length.replay + self._real_seconds_of_kinds)
+
+    @cached_property
+    def _real_seconds_of_kinds(self) -> float:
+        """What the kinds of jobs add to a replay on the event clock."""
+        return kinds.real_seconds(self)
 
     def real_estimate(self) -> float | None:
         """Expected real seconds of the replay; None while SPEED is `auto`."""

@@ -38,8 +38,8 @@ def pack(parameters: Mapping[str, Any]) -> dict[str, Any]:
         of_manager = tools(manager_of(instance)).files(instance, run)
     else:
         made, files, of_manager = of_other_host(instance, host, span), parameters["files"], []
-    found = [*((instance, name) for name in files), *of_manager]
-    return {"names": write(Path(parameters["dest"]), found, made), "span": span}
+    records = [*((instance, name) for name in files), *of_manager]
+    return {"names": write(Path(parameters["dest"]), records, made), "span": span}
 
 
 def write(path: Path, files: Iterable[tuple[Path, str]], made: Mapping[str, str]) -> list[str]:

@@ -17,7 +17,7 @@ twice that at so many."""
 TIMERS = 9e-5
 """Real seconds for each virtual second."""
 TIMERS_WITH_FILLERS = 1e-2
-"""The same with filler jobs, of which some start and end each second: on 100 nodes in variant slots."""
+"""Real seconds for each virtual second of a run with filler jobs (FILLER=slots on 100 nodes), which are launched all the time."""
 PRIOR = 1.0
 FIRST_RANGE, LAST_RANGE = 2.0, 1.6
 """Factor between the estimate and both ends of its range, at the beginning and at the end of the replay."""

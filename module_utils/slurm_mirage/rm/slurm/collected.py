@@ -1,5 +1,5 @@
-"""What hosts make for the records of a run of Slurm: when processors were free again, why jobs waited, and with accounting sacct's
-record."""
+"""Records of a run of Slurm that its hosts compute: when the processors of jobs were free again, why jobs waited, and, with
+accounting, sacct's lines."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]
 
 
 def instants_of_second(folder: Path, since: float) -> dict[int, tuple[float, float]]:
-    """The same from the log of a second slurmctld alone, which runs on another host than the first one, since that instant."""
+    """As `instants_in_log`, from slurmctld2.log in `folder` only, since an instant (seconds since the epoch): for a host that has
+    the second slurmctld, but not the first one."""
     if not (folder / second_controller.LOG).exists():
         return {}
     stamp = datetime.fromtimestamp(since, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S").encode()
@@ -64,7 +65,7 @@ def instants_of_second(folder: Path, since: float) -> dict[int, tuple[float, flo
 
 
 def _instants(lines: Iterable[re.Match[bytes]]) -> dict[int, tuple[float, float]]:
-    """What the lines, in the order of their time stamps, say of each job."""
+    """End of each job and when its processors were free, by job id, from matches of _LINE in the order of their time stamps."""
     ended: dict[int, float] = {}
     instants: dict[int, tuple[float, float]] = {}
     for match in lines:

@@ -38,7 +38,7 @@ class Second:
     address: str
 
     def runs_on(self, address: str, is_one_host: bool) -> bool:
-        """Whether it runs on the host with this address."""
+        """Whether the second slurmctld runs on the host with this address; in a cluster of one host it does."""
         return is_one_host or self.address == address
 
 
