@@ -1,9 +1,10 @@
-/* Connections that send at once, and are opened one after another. */
+/* Connections that send at once, and are opened one after another; names of loopback addresses. */
 #define _GNU_SOURCE
 #include "event_clock.h"
 #include "slurm_quirks.h"
 #include "virtual_clock.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -79,4 +80,29 @@ EXPORT int connect(int file, const struct sockaddr *address, socklen_t length)
         wait_for_decision(file);
     errno = error;
     return result;
+}
+
+/*
+ * slurmctld 25.11 looks up the name of each address that it writes to its log or takes a message from (common/util-net.c,
+ * xgetnameinfo). A cluster's loopback addresses beyond 127.0.0.1 have no name. Without a reachable name server each lookup would
+ * take 10 s of real time, in which the event-driven clock goes on by days. Slurm writes the number of an address without a name.
+ */
+static bool has_no_name(const struct sockaddr *address, socklen_t length)
+{
+    if (!address || length < (socklen_t)sizeof(struct sockaddr_in) || address->sa_family != AF_INET)
+        return false;
+    uint32_t number = ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr);
+    return number >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET && number != INADDR_LOOPBACK;
+}
+
+EXPORT int getnameinfo(const struct sockaddr *restrict address, socklen_t length, char *restrict host, socklen_t host_length,
+                       char *restrict service, socklen_t service_length, int flags)
+{
+    is_real();
+    if (host && has_no_name(address, length)) {
+        if (flags & NI_NAMEREQD)
+            return EAI_NONAME;
+        flags |= NI_NUMERICHOST;
+    }
+    return real_getnameinfo(address, length, host, host_length, service, service_length, flags);
 }

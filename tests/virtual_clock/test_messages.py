@@ -1,4 +1,4 @@
-"""No time passes while the kernel waits for an acknowledgement, or until it has opened or refused a connection."""
+"""No time passes while the kernel waits for an acknowledgement, until it has opened or refused a connection, or for names."""
 
 from __future__ import annotations
 
@@ -65,3 +65,28 @@ print(len(refused), time.time_ns() - before)
 def test_no_time_passes_until_the_kernel_refuses_a_connection_from_a_port_that_it_remembers(driven: Instance) -> None:
     """The kernel refuses it when it has asked again, 8 ms later. If the clock jumped meanwhile, the limit of 2 s would be over."""
     assert driven.run(PYTHON, "-c", REUSE_OF_A_PORT).split() == ["1", "0"]
+
+
+NAMES = """
+import socket
+
+def name(address, flags):
+    try:
+        return socket.getnameinfo((address, 80), flags)
+    except socket.gaierror as error:
+        return error.errno == socket.EAI_NONAME
+
+for address in ("127.0.0.2", "127.250.3.4"):
+    print(name(address, socket.NI_NAMEREQD | socket.NI_NUMERICSERV), name(address, socket.NI_NUMERICSERV))
+print(name("127.0.0.1", socket.NI_NUMERICHOST | socket.NI_NUMERICSERV))
+"""
+
+
+def test_no_name_server_is_asked_for_loopback_addresses(under: Callable[..., Under]) -> None:
+    # Without a network a question to a name server fails with another error: EAI_AGAIN.
+    answers = under(100).run("unshare", "--map-root-user", "--net", sys.executable, "-c", NAMES)
+    assert answers.splitlines() == [
+        "True ('127.0.0.2', '80')",
+        "True ('127.250.3.4', '80')",
+        "('127.0.0.1', '80')",
+    ]

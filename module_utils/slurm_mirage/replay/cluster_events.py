@@ -100,6 +100,8 @@ class EventPlayer:
         self._all, self._planned, self._instance = submitter, planned, instance
         self._end_controller = end_controller
         self._numbers = {row.id: row.index for row in submitter.plan}
+        self._takes_back = False
+        """Whether it is carrying out a take-back that was due while no controller answered."""
 
     # ---- what was carried out ----
 
@@ -141,6 +143,22 @@ class EventPlayer:
         if event.action == events.CANCEL and outcome == DONE:
             return [done, {"event": Cancel.event, "index": self._numbers[int(event.target)]}]
         return [done]
+
+    def take_back_if_due(self) -> None:
+        """Carry out the take-back of the failover that is in force, if it is due. While no controller answers, it comes before the
+        actions that are due earlier: they wait for an answer. Raises Failed or Stopped."""
+        if self._takes_back or FIRST_CONTROLLER not in self.away().gone:
+            return
+        outcomes, timeline = self._all.history.events_done, self._all.timeline
+        left = (event for event in self._planned if event.action in _TAKES_CONTROLLER and event.number not in outcomes)
+        event = next(left, None)
+        if event is None or event.action != events.TAKE_BACK or timeline.instant(Happen(event)) > time.time():
+            return
+        self._takes_back = True
+        try:
+            self._all.note(self.play(event, frozenset()))
+        finally:
+            self._takes_back = False
 
     def _seen(self, event: ClusterEvent) -> int:
         """What tells afterwards whether an event was carried out: of a requeue how often the job was requeued before, of a

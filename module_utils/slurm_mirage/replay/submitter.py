@@ -159,7 +159,10 @@ class Submitter:
     # ---- retries ----
 
     def retry_until_answered(self, attempt: Callable[[], Answer], what: str = "") -> Answer:
-        """Call `attempt` until it succeeds, with growing delays; `what` begins messages. Raises Failed for a refusal, Stopped."""
+        """Call `attempt` until it succeeds, with growing delays; `what` begins messages. Raises Failed for a refusal, Stopped.
+
+        If an event of the run has taken the first controller away, another one brings it back meanwhile when that is due.
+        """
         delay, unclear = FIRST_DELAY, 0
         while True:
             try:
@@ -174,6 +177,8 @@ class Submitter:
                 self.status.message = f"{WAITING}{what}{error}"
                 self.waker.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
+                if self.player is not None:
+                    self.player.take_back_if_due()
             else:
                 if self.status.message.startswith(WAITING):
                     self.status.message = ""

@@ -18,6 +18,7 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 from slurm_mirage.base.processes import INSTANCE_VARIABLE, start_time
 from slurm_mirage.base.run_settings import RunSettings
+from slurm_mirage.farm import absent
 from slurm_mirage.jobs import cluster_events
 from slurm_mirage.jobs.cluster_events import ClusterEvent, as_settings, events_of
 from slurm_mirage.jobs.plan import PlanRow
@@ -236,3 +237,28 @@ def test_events_are_read_as_they_were_written() -> None:
     assert events_of(RunSettings(Path("run.json"), {"events": as_settings(planned)})) == planned
     assert events_of(RunSettings(Path("run.json"), {})) == []
     assert set(cluster_events.NODE_ACTIONS) <= set(cluster_events.ACTIONS)
+
+
+def test_the_first_controller_comes_back_when_that_is_due_though_no_controller_answers(run: Run) -> None:
+    instance = run.manager.directory
+    (instance / "run").mkdir()
+
+    def serve(*_: object) -> None:
+        """The farm, which is this process: the manager answers nothing while its controller is away, and is another one then."""
+        text = absent.read(instance)
+        run.manager.unavailable = 1_000_000 if text else 0
+        if not text:
+            run.manager.restart(forget=0)
+        state = {"pid": os.getpid(), "start_time": start_time(os.getpid()), "controller_pid": 0, "absent": absent.digest_of(text)}
+        write_json(instance / "run/farm.json", state)
+
+    plan(run, 6, event(0, 0.03, "failover"), event(1, 0.5, "take-back"), event(2, 0.6, "drain", "n1"))
+    before = signal.signal(signal.SIGUSR1, serve)
+    try:
+        serve()
+        result = run.play()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert outcomes(run) == [(0, "done", ""), (1, "done", ""), (2, "done", "")]
+    assert [one["by_event"] for one in result["restarts"]] == [1]
+    run.check_each_was_played_once()
