@@ -1,7 +1,7 @@
 /* The assembler that bpf_assembler.h describes. */
 #include "bpf_assembler.h"
 
-enum { MOST_INSTRUCTIONS = 320 };
+enum { MOST_INSTRUCTIONS = 512 };
 
 static struct bpf_insn program[MOST_INSTRUCTIONS];
 static int length;

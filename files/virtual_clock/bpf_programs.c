@@ -1,7 +1,7 @@
 /*
  * The BPF programs that bpf_programs.h describes. The comment before each, and before each part of several, has it in pseudo-C:
- * names in lower case are fields of the tracepoint, of the maps and of `struct counters`; those in upper case are registers and
- * places on the stack.
+ * names in lower case are arguments of the tracepoint, and fields of tasks, of the maps and of `struct counters`; those in upper
+ * case are registers and places on the stack.
  */
 #define _GNU_SOURCE
 #include "bpf_programs.h"
@@ -21,8 +21,14 @@ struct program_inputs inputs;
 #define NOTED(name) ((int)(offsetof(struct counters, noted) + offsetof(struct noted, name)))
 #define SINCE ((int)offsetof(struct thread, since))
 
-/* Places on the stack; VALUE has 16 bytes. R6 is the tracepoint's data, R7 the entry of the thread in KEY. */
-enum { KEY = -4, WAKER = -8, VALUE = -24, BEFORE = -32, SINCE_WHEN = -40 };
+/*
+ * Places on the stack; VALUE has 16 bytes, NAME the first 8 of a task's name. R6 has the tracepoint's arguments, R7 is the entry of
+ * the thread in KEY, whose task is TASK.
+ */
+enum { KEY = -4, WAKER = -8, VALUE = -24, BEFORE = -32, SINCE_WHEN = -40, NAME = -48, TASK = -56 };
+
+/* Numbers of the tracepoints' arguments: of sched_waking, sched_wakeup and sched_wakeup_new, and of sched_switch. */
+enum { WOKEN = 0, IS_PREEMPTED = 0, PREVIOUS = 1, NEXT = 2 };
 
 /* ---- parts of programs ---- */
 
@@ -49,6 +55,30 @@ static void update(int map, int32_t how)
     compute(BPF_ADD, R3, VALUE);
     set(R4, how);
     call(BPF_FUNC_map_update_elem);
+}
+
+/* TASK = the task that is an argument of the tracepoint */
+static void take_task(int argument)
+{
+    load(BPF_DW, R1, R6, argument * 8);
+    store(BPF_DW, FRAME, TASK, R1);
+}
+
+/* A place on the stack = so many bytes of the field of TASK at this offset */
+static void read_field(int place, int32_t size, int32_t offset)
+{
+    copy(R1, FRAME);
+    compute(BPF_ADD, R1, place);
+    set(R2, size);
+    load(BPF_DW, R3, FRAME, TASK);
+    compute(BPF_ADD, R3, offset);
+    call(BPF_FUNC_probe_read_kernel);
+}
+
+/* NAME = comm */
+static void read_name(void)
+{
+    read_field(NAME, 8, inputs.fields.comm);
 }
 
 /* R0 = the user of the present task */
@@ -84,13 +114,13 @@ static int32_t bytes_of(const char *text, size_t count)
     return bytes;
 }
 
-/* if (comm begins with `name`, of 5 or 6 bytes) goto same; R1 has the first bytes of comm. */
-static void jump_if_named(struct label *same, int comm, const char *name)
+/* if (NAME begins with `name`, of 5 or 6 bytes) goto same; R1 has the first bytes of NAME. */
+static void jump_if_named(struct label *same, const char *name)
 {
     struct label other = {0};
     size_t rest = strlen(name) - FIRST;
     jump_if(&other, BPF_JNE, R1, bytes_of(name, FIRST));
-    load(rest == 1 ? BPF_B : BPF_H, R1, R6, comm + FIRST);
+    load(rest == 1 ? BPF_B : BPF_H, R1, FRAME, NAME + FIRST);
     jump_if(same, BPF_JEQ, R1, bytes_of(name + FIRST, rest));
     land(&other);
 }
@@ -185,7 +215,7 @@ static void note_errand(void)
  *     noted[R9 % KEPT_SURPRISES] = {KEY, BEFORE, R8, SINCE_WHEN, R9 + 1};
  * end:
  */
-static void note(int comm)
+static void note(void)
 {
     struct label end = {0}, not_first = {0}, from_outside = {0}, is_later = {0};
     load_element(R3, inputs.counters);
@@ -194,9 +224,10 @@ static void note(int comm)
     set(R2, 1);
     atomic(R3, COUNTER(wakeups), R2, BPF_ADD | BPF_FETCH);
     land(&not_first);
-    load(BPF_W, R1, R6, comm);
+    read_name();
+    load(BPF_W, R1, FRAME, NAME);
     jump_if(&end, BPF_JEQ, R1, bytes_of(SOFTIRQ, FIRST));
-    jump_if_named(&end, comm, OBSERVER);
+    jump_if_named(&end, OBSERVER);
     jump_if(&end, BPF_JEQ, R9, 0);
     jump_if(&from_outside, BPF_JEQ, R8, OUTSIDE);
     jump_if_registers(&is_later, BPF_JGT, R8, R9);
@@ -270,7 +301,7 @@ static void note(int comm)
  *     note();
  * end:
  */
-static void note_surprise(int comm)
+static void note_surprise(void)
 {
     struct label end = {0}, not_by_task = {0}, by_task = {0}, by_other = {0}, by_instance = {0}, on_errand = {0}, noted = {0};
     set(R8, 0);
@@ -317,7 +348,7 @@ static void note_surprise(int comm)
     land(&not_by_task);
     load(BPF_DW, R9, R7, SINCE);
     land(&noted);
-    note(comm);
+    note();
     land(&end);
 }
 
@@ -365,7 +396,7 @@ void write_timer(size_t which, bool begins)
  *     R7 = find_or_add() or return;
  *     begin_work(WORKS);
  */
-void write_wakeup(int comm, int pid, bool is_new, bool is_beginning)
+void write_wakeup(bool is_new, bool is_beginning)
 {
     struct label end = {0}, unknown = {0}, already = {0};
     begin_program();
@@ -374,8 +405,8 @@ void write_wakeup(int comm, int pid, bool is_new, bool is_beginning)
         get_user();
         jump_if(&end, BPF_JNE, R0, (int32_t)inputs.user);
     }
-    load(BPF_W, R1, R6, pid);
-    store(BPF_W, FRAME, KEY, R1);
+    take_task(WOKEN);
+    read_field(KEY, 4, inputs.fields.pid);
     if (is_new) {
         find_or_add(&unknown);
     } else {
@@ -385,7 +416,7 @@ void write_wakeup(int comm, int pid, bool is_new, bool is_beginning)
     }
     begin_work(&already, is_beginning ? IS_WOKEN : WORKS);
     store(BPF_DW, FRAME, BEFORE, R2);
-    note_surprise(comm);
+    note_surprise();
     land(&already);
     if (!is_new)
         leave();
@@ -402,14 +433,17 @@ void write_wakeup(int comm, int pid, bool is_new, bool is_beginning)
     leave();
 }
 
-/* States in sched_switch: 1 interruptible sleep, 2 uninterruptible, 4 stopped, 8 traced, 16 dead, 32 zombie, 64 parked, 128 idle */
-enum { DOES_NOT_WORK = 0xfd, IS_STOPPED = 0x0c, IS_DEAD = 0x30 };
+/*
+ * Bits of a task's state (linux/sched.h): 0x01 interruptible sleep, 0x04 stopped, 0x08 traced, 0x40 parked, 0x80 dead, 0x400 an
+ * uninterruptible sleep that is no load (idle). The others are of states in which it works: 0x02 is any uninterruptible sleep.
+ */
+enum { DOES_NOT_WORK = 0x4cd, IS_STOPPED = 0x0c, IS_DEAD = 0x80 };
 
 /*
- * In sched_switch: a known thread gets the processor whose wake-up no program has seen, because the kernel skips them where another
- * one is interrupted.
+ * In sched_switch: a known thread gets the processor whose wake-up no program has seen.
  *
- *     KEY = next_pid;
+ *     TASK = next;
+ *     KEY = pid;
  *     R7 = &threads[KEY] or goto end;
  *     BEFORE = begin_work(WORKS) or goto end;
  *     R8 = 0;
@@ -417,11 +451,11 @@ enum { DOES_NOT_WORK = 0xfd, IS_STOPPED = 0x0c, IS_DEAD = 0x30 };
  *     note();
  * end:
  */
-static void begin_unseen_work(int comm, int pid)
+static void begin_unseen_work(void)
 {
     struct label end = {0};
-    load(BPF_W, R1, R6, pid);
-    store(BPF_W, FRAME, KEY, R1);
+    take_task(NEXT);
+    read_field(KEY, 4, inputs.fields.pid);
     look_up(inputs.threads, KEY);
     jump_if(&end, BPF_JEQ, R0, 0);
     copy(R7, R0);
@@ -429,7 +463,7 @@ static void begin_unseen_work(int comm, int pid)
     store(BPF_DW, FRAME, BEFORE, R2);
     set(R8, 0);
     load(BPF_DW, R9, R7, SINCE);
-    note(comm);
+    note();
     land(&end);
 }
 
@@ -437,8 +471,9 @@ static void begin_unseen_work(int comm, int pid)
  * sched_switch: the thread of this user, or the known one of another, that had the processor waits, or is only preempted.
  *
  *     begin_unseen_work();
- *     KEY = prev_pid;
- *     R8 = prev_state & DOES_NOT_WORK;
+ *     TASK = prev;
+ *     KEY = pid;
+ *     R8 = preempt ? 0 : state & DOES_NOT_WORK;
  *     if (user == inputs.user) {
  *         if (the present process == coordinator)
  *             return;
@@ -471,17 +506,22 @@ static void begin_unseen_work(int comm, int pid)
  *     R9 = SINCE_WHEN;
  *     note();
  */
-void write_switch(struct switch_fields at)
+void write_switch(void)
 {
     struct label end = {0}, own_user = {0}, known = {0}, works = {0}, does_not_work = {0}, has_since = {0}, not_woken = {0};
-    struct label dead = {0}, alive = {0}, waited_before = {0};
+    struct label dead = {0}, alive = {0}, waited_before = {0}, preempted = {0};
     begin_program();
     copy(R6, R1);
-    begin_unseen_work(at.next_comm, at.next_pid);
-    load(BPF_W, R1, R6, at.pid);
-    store(BPF_W, FRAME, KEY, R1);
-    load(BPF_DW, R8, R6, at.state);
+    begin_unseen_work();
+    take_task(PREVIOUS);
+    read_field(KEY, 4, inputs.fields.pid);
+    set(R8, 0);
+    load(BPF_DW, R1, R6, IS_PREEMPTED * 8);
+    jump_if(&preempted, BPF_JNE, R1, 0);
+    read_field(VALUE, 4, inputs.fields.state);
+    load(BPF_W, R8, FRAME, VALUE);
     compute(BPF_AND, R8, DOES_NOT_WORK);
+    land(&preempted);
     get_user();
     jump_if(&own_user, BPF_JEQ, R0, (int32_t)inputs.user);
     look_up(inputs.threads, KEY);
@@ -497,8 +537,9 @@ void write_switch(struct switch_fields at)
     jump_if(&works, BPF_JEQ, R8, 0);
     jump_if(&does_not_work, BPF_JSET, R8, IS_DEAD);
     jump_if(&does_not_work, BPF_JSET, R8, DOES_NOT_WORK & ~IS_STOPPED);
-    load(BPF_W, R1, R6, at.comm);
-    jump_if_named(&works, at.comm, DAEMON_NAMES);
+    read_name();
+    load(BPF_W, R1, FRAME, NAME);
+    jump_if_named(&works, DAEMON_NAMES);
     land(&does_not_work);
     load(BPF_DW, R1, R7, SINCE);
     store(BPF_DW, FRAME, SINCE_WHEN, R1);
@@ -544,7 +585,7 @@ void write_switch(struct switch_fields at)
     store(BPF_DW, FRAME, BEFORE, R1);
     set(R8, 0);
     load(BPF_DW, R9, FRAME, SINCE_WHEN);
-    note(at.comm);
+    note();
     jump(&end);
     land(&works);
     begin_work(&end, WORKS);

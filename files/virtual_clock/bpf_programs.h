@@ -1,6 +1,7 @@
 /*
  * The BPF programs at the tracepoints of the scheduler and of timers, which count the working threads of a user and note surprises
- * (runnable.h), and what they share with runnable_bpf.c, which loads them.
+ * (runnable.h), and what they share with runnable_bpf.c, which loads them. They are at raw tracepoints: at others the kernel skips
+ * all programs while it runs one on the same processor, or handles bpf(2) there, as in an interrupt.
  *
  * A map has the state of each thread of the user: 0 if it waits, otherwise it works. A thread that is woken up works from then on,
  * one that is taken from its processor to wait does not; each change of a state changes the count by one, so tracepoints may report
@@ -58,25 +59,25 @@ struct counters {
     struct noted noted[KEPT_SURPRISES]; /* the last surprises: number N at N % KEPT_SURPRISES */
 };
 
+/* Offsets in bytes of fields in the kernel's struct task_struct. */
+struct task_fields {
+    int32_t pid, comm, state;
+};
+
 /* What the programs use; to be set before they are written. */
 extern struct program_inputs {
     int counters; /* descriptors of maps; this one has one element, `struct counters` */
     int threads;  /* of `struct thread` by thread */
     int errands;  /* the real instant (CLOCK_MONOTONIC, ns) since when a thread of another user works for the instance, by thread */
     int ring;     /* wakes the coordinator up */
+    struct task_fields fields;
     uid_t user;
     pid_t coordinator;
 } inputs;
 
-/* Byte offsets of fields in what sched_switch hands over. */
-struct switch_fields {
-    int comm, pid, state; /* of the thread that had the processor */
-    int next_comm, next_pid;
-};
-
-/* Each writes one program (bpf_assembler.h). comm and pid are byte offsets of fields in what the tracepoint hands over. */
+/* Each writes one program (bpf_assembler.h). */
 void write_timer(size_t which, bool begins);
-void write_wakeup(int comm, int pid, bool is_new, bool is_beginning);
-void write_switch(struct switch_fields at);
+void write_wakeup(bool is_new, bool is_beginning);
+void write_switch(void);
 
 #endif

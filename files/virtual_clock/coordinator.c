@@ -1,12 +1,12 @@
 /*
  * clock_coordinator: lets the event-driven clock of an instance go on.
  *
- *   clock_coordinator FILE [TRACEPOINTS]
+ *   clock_coordinator FILE [FIELDS]
  *
  * FILE is the clock file; FILE.page is the page that all processes of the instance share (page.h), FILE.history a list of instants
  * on both clocks, FILE.wakes a record of the waits that were served in a run, and FILE.driver a file that the driver of the clock
- * locks. TRACEPOINTS are described in runnable.h; without them, or if the kernel refuses BPF programs, the states of threads are
- * read from /proc.
+ * locks. FIELDS are those of the kernel's tasks, as runnable.h has them; without them, or if the kernel refuses BPF programs, the
+ * states of threads are read from /proc.
  *
  * While a driver exists, time stops as long as a thread of the instance works, and jumps to the earliest deadline of a wait when
  * none does. Waits that end at the same instant are served one after another, each when what the one before caused has come to
@@ -717,7 +717,7 @@ int main(int argc, char **argv)
     struct sigaction ends = {.sa_handler = end};
     struct stat status;
     if (argc < 2 || argc > 3) {
-        (void)fprintf(stderr, "usage: clock_coordinator FILE [TRACEPOINTS]\n");
+        (void)fprintf(stderr, "usage: clock_coordinator FILE [FIELDS]\n");
         return 2;
     }
     (void)signal(SIGTERM, SIG_IGN);
@@ -741,7 +741,8 @@ int main(int argc, char **argv)
     driver_file = open_beside(argv[1], ".driver", O_RDWR | O_CREAT);
     if (driver_file < 0)
         return fail("driver", argv[1]);
-    const char *refused = argc > 2 && argv[2][0] ? runnable_by_bpf(&runnable, getuid(), argv[2]) : "the tracepoints are not given";
+    const char *refused =
+        argc > 2 && argv[2][0] ? runnable_by_bpf(&runnable, getuid(), argv[2]) : "the fields of tasks are not given";
     if (refused) {
         (void)fprintf(stderr, "clock coordinator: reads /proc: %s: %s\n", refused,
                       argc > 2 && argv[2][0] ? strerror(errno) : "slower");

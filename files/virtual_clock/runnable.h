@@ -44,13 +44,11 @@ struct runnable {
 };
 
 /*
- * By BPF programs at tracepoints of the scheduler and of timers. `tracepoints` names the first with their ids and the byte offsets
- * of their fields, the others with their ids:
- * switch=ID:PREV_COMM:PREV_PID:PREV_STATE:NEXT_COMM:NEXT_PID,waking=ID:COMM:PID,wakeup=ID:COMM:PID,wakeup_new=ID:COMM:PID,
- * hrtimer_expire_entry=ID,hrtimer_expire_exit=ID,timer_expire_entry=ID,timer_expire_exit=ID
- * Needs CAP_BPF and CAP_PERFMON, and Linux 5.12. Returns null, or what the kernel refuses (errno is set).
+ * By BPF programs at tracepoints of the scheduler and of timers. `fields`: where the kernel's struct task_struct has fields, as
+ * pid=OFFSET,comm=OFFSET,state=OFFSET in bytes. Needs CAP_BPF and CAP_PERFMON, and Linux 5.12. Returns null, or what the kernel
+ * refuses (errno is set).
  */
-const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *tracepoints);
+const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *fields);
 
 /* By reading the states of all threads in /proc, which takes some 10 us for each of them when none works. */
 void runnable_by_scan(struct runnable *runnable, uid_t user);

@@ -9,11 +9,9 @@
 #include "threads.h"
 
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -45,14 +43,12 @@ static int create_map(uint32_t type, uint32_t key, uint32_t value, uint32_t entr
 }
 
 /* Loads the program that was just written, and attaches it to a tracepoint for as long as this process lives. */
-static bool attach(uint64_t tracepoint)
+static bool attach(const char *tracepoint)
 {
     static char log[LOG_SIZE];
     union bpf_attr attributes;
-    struct perf_event_attr event = {
-        .size = sizeof event, .type = PERF_TYPE_TRACEPOINT, .config = tracepoint, .sample_period = 1, .wakeup_events = 1};
     memset(&attributes, 0, sizeof attributes);
-    attributes.prog_type = BPF_PROG_TYPE_TRACEPOINT;
+    attributes.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT;
     attributes.insns = (uintptr_t)finished_program(&attributes.insn_cnt);
     attributes.license = (uintptr_t)"GPL";
     int loaded = bpf(BPF_PROG_LOAD, &attributes);
@@ -66,8 +62,10 @@ static bool attach(uint64_t tracepoint)
     }
     if (loaded < 0)
         return false;
-    int attached = (int)syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
-    return attached >= 0 && ioctl(attached, PERF_EVENT_IOC_SET_BPF, loaded) == 0 && ioctl(attached, PERF_EVENT_IOC_ENABLE, 0) == 0;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.raw_tracepoint.name = (uintptr_t)tracepoint;
+    attributes.raw_tracepoint.prog_fd = (uint32_t)loaded;
+    return bpf(BPF_RAW_TRACEPOINT_OPEN, &attributes) >= 0;
 }
 
 static bool map_memory(void)
@@ -253,16 +251,11 @@ static bool has_the_kernels_process_ids(void)
     return stat("/proc/self/ns/pid", &namespace) == 0 && namespace.st_ino == (ino_t)INITIAL_NAMESPACE;
 }
 
-const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *tracepoints)
+const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *fields)
 {
-    unsigned int ids[8];
-    int at[11];
-    if (sscanf(tracepoints,
-               "switch=%u:%d:%d:%d:%d:%d,waking=%u:%d:%d,wakeup=%u:%d:%d,wakeup_new=%u:%d:%d,"
-               "hrtimer_expire_entry=%u,hrtimer_expire_exit=%u,timer_expire_entry=%u,timer_expire_exit=%u",
-               &ids[0], &at[0], &at[1], &at[2], &at[3], &at[4], &ids[1], &at[5], &at[6], &ids[2], &at[7], &at[8], &ids[3], &at[9],
-               &at[10], &ids[4], &ids[5], &ids[6], &ids[7]) != 19)
-        return "the tracepoints are not known";
+    struct task_fields at;
+    if (sscanf(fields, "pid=%d,comm=%d,state=%d", &at.pid, &at.comm, &at.state) != 3)
+        return "the fields of tasks are not known";
     if (!has_the_kernels_process_ids()) {
         errno = ENOTSUP;
         return "this process is in a process id namespace";
@@ -272,6 +265,7 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
         .threads = create_map(BPF_MAP_TYPE_HASH, 4, sizeof(struct thread), MOST_THREADS, 0),
         .errands = create_map(BPF_MAP_TYPE_LRU_HASH, 4, 8, MOST_ERRANDS, 0),
         .ring = create_map(BPF_MAP_TYPE_RINGBUF, 0, 0, RING_SIZE, 0),
+        .fields = at,
         .user = user,
         .coordinator = getpid(),
     };
@@ -280,16 +274,19 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
     if (!map_memory())
         return "no memory of BPF maps";
     for (int i = 0; i < 4; i++) {
+        static const char *const timers[] = {"hrtimer_expire_entry", "hrtimer_expire_exit", "timer_expire_entry",
+                                             "timer_expire_exit"};
         write_timer(i < 2 ? offsetof(struct processor, in_hrtimer) : offsetof(struct processor, in_timer), i % 2 == 0);
-        if (!attach(ids[4 + i]))
+        if (!attach(timers[i]))
             return "no BPF program at the kernel's timers";
     }
-    write_switch((struct switch_fields){at[0], at[1], at[2], at[3], at[4]});
-    if (!attach(ids[0]))
+    write_switch();
+    if (!attach("sched_switch"))
         return "no BPF program at sched_switch";
-    for (int i = 1; i < 4; i++) {
-        write_wakeup(at[2 * i + 3], at[2 * i + 4], i == 3, i == 1);
-        if (!attach(ids[i]))
+    for (int i = 0; i < 3; i++) {
+        static const char *const wakeups[] = {"sched_waking", "sched_wakeup", "sched_wakeup_new"};
+        write_wakeup(i == 2, i == 0);
+        if (!attach(wakeups[i]))
             return "no BPF program at sched_wakeup";
     }
     for_each_thread(user, thread_state, enter);

@@ -23,7 +23,7 @@ import pytest
 
 from slurm_mirage.clock import clock_page, instance_clock
 from slurm_mirage.clock.event_clock import DRIVER, HISTORY
-from slurm_mirage.farm import isolation, tracepoints
+from slurm_mirage.farm import isolation, task_fields
 
 from .clocked import PATIENCE, SECOND, VARIABLE, Line, lines
 
@@ -120,15 +120,14 @@ class Instance:
         coordinator = [str(program or self.builds.coordinator), str(self.file)]
         if self.mode == SCAN:
             return [*drop, *coordinator]
-        return [*drop, f"--inh-caps={CAPABILITIES}", f"--ambient-caps={CAPABILITIES}", *coordinator, tracepoints.read()]
+        return [*drop, f"--inh-caps={CAPABILITIES}", f"--ambient-caps={CAPABILITIES}", *coordinator, task_fields.read()]
 
     def start_coordinator(self, program: Path | None = None) -> None:
         """Start a coordinator, and wait until it serves the page."""
         starts = self.figures()["starts"]
         self.coordinator = subprocess.Popen(self.command(program), text=True, stderr=subprocess.PIPE)
         if self.mode == BPF:
-            # As the farm does. While bpf(2) reads a map, the kernel skips BPF programs on that processor, also if it is preempted.
-            with suppress(OSError):  # not permitted in a container
+            with suppress(OSError):  # as the farm does; not permitted in a container
                 isolation.set_real_time(self.coordinator.pid)
         wait_until(lambda: self.figures()["starts"] > starts or self.ended() is not None, "the coordinator's start")
         assert self.ended() is None, self.ended()

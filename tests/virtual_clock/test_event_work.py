@@ -516,3 +516,29 @@ def test_a_file_from_before_the_clock_and_one_of_now(driven: Instance) -> None:
     first, second = map(int, driven.python(code).split())
     assert first == 10**18
     assert -SECOND <= second <= 0
+
+
+# Reads an element of a BPF map for a second of processor time. While bpf(2) does, the kernel skips programs at tracepoints.
+READER_OF_MAPS = """
+import ctypes, os, platform, struct, time
+number = {"x86_64": 321, "aarch64": 280}[platform.machine()]
+call = ctypes.CDLL(None, use_errno=True).syscall
+map_file = call(number, 0, struct.pack("<IIII", 2, 4, 8, 1) + bytes(112), 128)
+assert map_file >= 0, os.strerror(ctypes.get_errno())
+key, value = ctypes.c_uint32(0), ctypes.create_string_buffer(8)
+look = struct.pack("<IIQQQ", map_file, 0, ctypes.addressof(key), ctypes.addressof(value), 0) + bytes(96)
+while time.process_time() < 1:
+    for _ in range(1000):
+        assert call(number, 1, look, 128) == 0
+"""
+
+
+def test_no_program_of_the_coordinator_is_skipped_while_others_read_bpf_maps(bpf_instance: Instance) -> None:
+    assert bpf_instance.coordinator is not None
+    files = Path(f"/proc/{bpf_instance.coordinator.pid}/fdinfo")
+    bpf_instance.drive()
+    readers = [subprocess.Popen([PYTHON, "-c", READER_OF_MAPS]) for _ in range(2 * (os.cpu_count() or 1))]
+    bpf_instance.run(bpf_instance.builds.event_probe, "burn", SECOND // 10)
+    assert [reader.wait(PATIENCE) for reader in readers] == [0] * len(readers)
+    counts = [line.split()[1] for file in files.iterdir() for line in file.read_text().splitlines() if "recursion_misses" in line]
+    assert counts and set(counts) == {"0"}

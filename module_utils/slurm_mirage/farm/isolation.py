@@ -202,11 +202,6 @@ def unshare_mounts() -> None:
     _checked(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None))
 
 
-def mount_tracefs(target: Path) -> None:
-    """Mount tracefs, the kernel's tracing events."""
-    _checked(_libc.mount(b"tracefs", os.fsencode(target), b"tracefs", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
-
-
 def bind_mount(descriptor: int, target: Path) -> None:
     """Mount an open file over `target`. It must have been opened after `unshare_mounts`."""
     _checked(_libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(target), None, MS_BIND, None))

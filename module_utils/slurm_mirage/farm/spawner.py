@@ -16,7 +16,7 @@ from ..base import processes
 from ..base.errors import WrongUse
 from ..clock import instance_clock
 from ..rm.daemon_kinds import CLOCK
-from . import isolation, namespaces, tracepoints
+from . import isolation, namespaces, task_fields
 from .absent import NAME_VARIABLE
 from .daemons import Daemon, Spec
 from .host_settings import HostSettings
@@ -44,7 +44,6 @@ class Spawner:
         self.refused: dict[str, str] = {}
         self._clock: dict[str, str] = {}
         self._has_event_clock = False
-        self._tracepoints, self._no_tracepoints = "", "only root can read where tracepoints have their fields"
         self._hostnames = hostnames
         self._hosts_file = HostsFile(directory)
         self._kept_ports: list[socket.socket] = []
@@ -67,8 +66,6 @@ class Spawner:
             measures[HOST_NAMES] = lambda: self._hosts_file.mount(spec.addresses, spec.user)
         if os.getuid() == 0:
             measures["kernel settings"] = lambda: HostSettings(self.directory.parent / "host-settings.json").renew()
-        if os.getuid() == 0:
-            self._find_tracepoints()
         if spec.network:
             self._take_network(spec)
         for measure, enable in measures.items():
@@ -110,22 +107,15 @@ class Spawner:
         isolation.take_network(spec.network["address"], spec.network["mask"], tuple(spec.network["ports"]))
         isolation.reserve_ports(spec.network["ports"][0])
 
-    def _find_tracepoints(self) -> None:
-        """Read the tracepoints with every clock: the clock may change later, when the farm is no longer root and cannot read
-        them."""
-        try:
-            self._tracepoints = tracepoints.read()
-        except OSError as error:
-            self._no_tracepoints = str(error)
-
     def complete(self, spec: Spec) -> None:
         """Add what only this process knows to the command of an event clock's coordinator in `spec`."""
         self._has_event_clock = CLOCK.name in spec.daemons
         for daemon in spec.daemons.values():
             if daemon.kind is CLOCK:
-                daemon.command.append(self._tracepoints)
-                if not self._tracepoints:
-                    self.refused[COUNTING] = self._no_tracepoints
+                try:
+                    daemon.command.append(task_fields.read())
+                except OSError as error:
+                    self.refused[COUNTING] = str(error)
 
     def find_namespaces(self, spec: Spec, holders: Iterable[int]) -> None:
         """Adopt the PID namespaces of the processes `holders`, and test whether the kernel permits PID namespaces."""
@@ -175,7 +165,7 @@ class Spawner:
             ready_file.parent.mkdir(mode=0o700, exist_ok=True)  # run/private: others must not reach the sockets in it
             ready_file.unlink(missing_ok=True)
         self._enter(daemon.hostname)
-        if daemon.kind is CLOCK and self._tracepoints and COUNTING not in self.refused:
+        if daemon.kind is CLOCK and COUNTING not in self.refused:
             pid = self._spawn_counting(daemon)
         elif not daemon.pid_namespace or NAMESPACES in self.refused:
             pid = self._spawn(daemon)

@@ -16,7 +16,7 @@ from slurm_mirage.base import processes
 from slurm_mirage.clock import clock_page, instance_clock
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.clock.event_clock import DRIVER, EventClock
-from slurm_mirage.farm import clock_hold, isolation, tracepoints
+from slurm_mirage.farm import clock_hold, isolation, task_fields
 from slurm_mirage.farm.clock_hold import ClockHold
 from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.spawner import REAL_TIME
@@ -234,10 +234,9 @@ def test_only_the_coordinator_may_count_by_bpf(event_bed: EventBed) -> None:
     state = read_state(event_bed.directory)
     assert state is not None
     words = processes.command_line(event_bed.coordinator)
-    if not words[-1]:
-        assert "counts of runnable threads by BPF" in state["refused"]
-        pytest.skip("skipped: this kernel has no tracefs")
-    assert words[-1] == tracepoints.read()
+    if "counts of runnable threads by BPF" in state["refused"]:
+        pytest.skip("skipped: this kernel does not describe its types (BTF)")
+    assert words[-1] == task_fields.read()
     wanted = 1 << isolation.CAP_PERFMON | 1 << isolation.CAP_BPF
     for kind in ("CapAmb", "CapPrm", "CapEff", "CapInh"):
         assert capabilities(event_bed.coordinator, kind) == wanted
@@ -245,53 +244,35 @@ def test_only_the_coordinator_may_count_by_bpf(event_bed: EventBed) -> None:
         assert [capabilities(pid, kind) for kind in ("CapAmb", "CapPrm", "CapInh")] == [0, 0, 0]
 
 
-FORMAT = """name: {name}
-ID: {number}
-format:
-	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
-	field:int common_pid;	offset:4;	size:4;	signed:1;
-
-	field:char {prefix}comm[16];	offset:{at};	size:16;	signed:0;
-	field:pid_t {prefix}pid;	offset:24;	size:4;	signed:1;
-	field:long {prefix}state;	offset:32;	size:8;	signed:1;
-	field:char next_comm[16];	offset:40;	size:16;	signed:0;
-	field:pid_t next_pid;	offset:56;	size:4;	signed:1;
-
-print fmt: "prev_comm=%s", REC->prev_comm
-"""
+def btf(*fields: tuple[str, int], has_bit_fields: bool = False) -> bytes:
+    """BTF with an integer, a function with two arguments, a struct of that name that is only declared, and task_struct."""
+    words = ["", "int", "task_struct", "f", *(name for name, _ in fields)]
+    text = b"".join(word.encode() + b"\0" for word in words)
+    at = {word: text.index(b"\0" + word.encode() + b"\0") + 1 for word in words[1:]}
+    types = struct.pack("<IIII", at["int"], 1 << 24, 4, 32)
+    types += struct.pack("<IIIIIII", 0, 13 << 24 | 2, 1, 0, 1, 0, 1) + struct.pack("<III", at["task_struct"], 7 << 24, 0)
+    types += struct.pack("<III", at["task_struct"], has_bit_fields << 31 | 4 << 24 | len(fields), 9000)
+    size = 32 << 24 if has_bit_fields else 0
+    types += b"".join(struct.pack("<III", at[name], 1, size | offset * 8) for name, offset in fields)
+    return struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(types), len(types), len(text)) + types + text
 
 
-def test_tracepoints_are_told_by_their_ids_and_offsets(tmp_path: Path) -> None:
-    for number, name in enumerate(tracepoints.FIELDS, start=370):
-        folder = tmp_path / f"sched/sched_{name}"
-        folder.mkdir(parents=True)
-        (folder / "id").write_text(f"{number}\n")
-        prefix = "prev_" if name == "switch" else ""
-        (folder / "format").write_text(FORMAT.format(name=name, number=number, prefix=prefix, at=8))
-    for number, name in enumerate(tracepoints.TIMERS, start=380):
-        (tmp_path / f"timer/{name}").mkdir(parents=True)
-        (tmp_path / f"timer/{name}/id").write_text(f"{number}\n")
-    text = tracepoints.of_folder(tmp_path)
-    scheduler = "switch=370:8:24:32:40:56,waking=371:8:24,wakeup=372:8:24,wakeup_new=373:8:24"
-    timers = "hrtimer_expire_entry=380,hrtimer_expire_exit=381,timer_expire_entry=382,timer_expire_exit=383"
-    assert text == f"{scheduler},{timers}"
+@pytest.mark.parametrize("has_bit_fields", [False, True])
+@pytest.mark.parametrize("state", ["state", "__state"])
+def test_fields_of_tasks_are_told_by_their_offsets(state: str, has_bit_fields: bool) -> None:
+    data = btf(("flags", 4), (state, 24), ("pid", 1264), ("comm", 1752), has_bit_fields=has_bit_fields)
+    assert task_fields.of_btf(data) == "pid=1264,comm=1752,state=24"
 
 
-def test_a_tracepoint_without_a_field_is_an_error(tmp_path: Path) -> None:
-    folder = tmp_path / "sched/sched_switch"
-    folder.mkdir(parents=True)
-    (folder / "id").write_text("1\n")
-    (folder / "format").write_text("field:pid_t next_pid;	offset:56;	size:4;	signed:1;\n")
-    with pytest.raises(OSError, match="prev_comm"):
-        tracepoints.of_folder(tmp_path)
-
-
-@pytest.mark.skipif(os.getuid() != 0 or sys.platform != "linux", reason="skipped: needs root for a mount namespace")
-def test_tracefs_is_mounted_for_the_reader_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracepoints, "TRACEFS", tmp_path)
-    try:
-        text = tracepoints.read()
-    except OSError as error:
-        pytest.skip(f"skipped: {error}")
-    assert text.startswith("switch=")
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (btf(("pid", 8), ("comm", 16)), "task_struct has no field state"),
+        (btf(("pid", 8), ("comm", 16), ("state", 4))[:60], "pid|unpack"),
+        (b"\x7fELF" + bytes(60), "is no BTF"),
+        (b"", "unpack"),
+    ],
+)
+def test_a_kernel_whose_types_are_not_as_expected_is_an_error(data: bytes, words: str) -> None:
+    with pytest.raises(OSError, match=words):
+        task_fields.of_btf(data)

@@ -163,7 +163,7 @@ def _munged(directory: Path, layout: Layout) -> Specification:
 
 
 def _clock(directory: Path) -> Specification:
-    """The farm adds the kernel's tracepoints, and knows from the clock's page when it is ready."""
+    """The farm adds where the kernel's tasks have their fields, and knows from the clock's page when it is ready."""
     program = instance_clock.coordinator(directory)
     return {
         "kind": CLOCK.name,
