@@ -469,18 +469,21 @@ class Farm:
         was_ready = daemon.ready or (daemon.kind is CLOCK and daemon.check_ready())
         daemon.pid, daemon.ready = 0, False
         if self.leaving.pop(pid, None) is None and not daemon.is_absent:
-            self._note_failure(daemon, self._record_end(daemon, code), was_ready)
+            # A controller that works is not killed because of what it does: each run on an event clock begins with it (phase.py).
+            is_first = was_ready and (daemon.kind is CLOCK or (daemon.kind.is_controller and code == -signal.SIGKILL))
+            self._note_failure(daemon, self._record_end(daemon, code), is_first)
         if is_wanted:
             self._enqueue([daemon])
 
-    def _note_failure(self, daemon: Daemon, reason: str, was_ready: bool = False) -> None:
-        """Count an unexpected end of a daemon and set the time of its next start."""
+    def _note_failure(self, daemon: Daemon, reason: str, is_first: bool = False) -> None:
+        """Count an unexpected end of a daemon and set the time of its next start. `is_first`: those before it do not matter."""
         self.restarts += 1
-        is_first = was_ready if daemon.kind is CLOCK else time.monotonic() - daemon.started_at > STABLE_AFTER
+        if daemon.kind is not CLOCK:
+            is_first = is_first or time.monotonic() - daemon.started_at > STABLE_AFTER
         daemon.failures = 1 if is_first else daemon.failures + 1
         back_off = min(BACK_OFF_MAX, 0.25 * 2**daemon.failures)
         if daemon.kind is CLOCK:
-            back_off = 0.0 if was_ready else min(CLOCK_BACK_OFF_MAX, back_off)
+            back_off = 0.0 if is_first else min(CLOCK_BACK_OFF_MAX, back_off)
         daemon.not_before = time.monotonic() + back_off
         if daemon.failures > 2:
             self.failing[daemon.name] = reason

@@ -165,6 +165,20 @@ def test_a_failing_daemon_is_reported_with_its_last_error(bed: Bed) -> None:
     assert bed.state()["failing"] == {"bad1": "exit 3: fatal: no such luck"}
 
 
+def test_a_controller_that_is_killed_again_and_again_comes_back_each_time(bed: Bed) -> None:
+    bed.specify_all(bed.entry(1, name="slurmctld", kind="slurmctld"))
+    bed.start()
+
+    def is_ready(restarts: int) -> bool:
+        state = bed.state()
+        return state.get("restarts") == restarts and state["daemons"]["slurmctld"]["ready"] == 1
+
+    for times in range(5):
+        until(lambda number=times: is_ready(number))
+        assert bed.state()["failing"] == {}
+        os.kill(bed.daemons()["slurmctld"], signal.SIGKILL)
+
+
 def test_the_unexpected_ends_of_daemons_are_events(bed: Bed) -> None:
     bed.specify(count=2)
     bed.start()
