@@ -75,10 +75,11 @@ static void read_field(int place, int32_t size, int32_t offset)
     call(BPF_FUNC_probe_read_kernel);
 }
 
-/* NAME = comm */
+/* NAME = comm; R1 = its first bytes */
 static void read_name(void)
 {
     read_field(NAME, 8, inputs.fields.comm);
+    load(BPF_W, R1, FRAME, NAME);
 }
 
 /* R0 = the user of the present task */
@@ -225,7 +226,6 @@ static void note(void)
     atomic(R3, COUNTER(wakeups), R2, BPF_ADD | BPF_FETCH);
     land(&not_first);
     read_name();
-    load(BPF_W, R1, FRAME, NAME);
     jump_if(&end, BPF_JEQ, R1, bytes_of(SOFTIRQ, FIRST));
     jump_if_named(&end, OBSERVER);
     jump_if(&end, BPF_JEQ, R9, 0);
@@ -538,7 +538,6 @@ void write_switch(void)
     jump_if(&does_not_work, BPF_JSET, R8, IS_DEAD);
     jump_if(&does_not_work, BPF_JSET, R8, DOES_NOT_WORK & ~IS_STOPPED);
     read_name();
-    load(BPF_W, R1, FRAME, NAME);
     jump_if_named(&works, DAEMON_NAMES);
     land(&does_not_work);
     load(BPF_DW, R1, R7, SINCE);

@@ -289,7 +289,7 @@ class Prepared:
 
     @cached_property
     def _real_seconds_of_kinds(self) -> float:
-        """What the kinds of jobs add to a replay on the event clock."""
+        """Real seconds by which filler jobs and malleable jobs make a replay on the event clock longer."""
         return kinds.real_seconds(self)
 
     def real_estimate(self) -> float | None:

@@ -37,10 +37,13 @@ def of_btf(data: bytes) -> str:
         offsets = _task_fields(data)
     except (struct.error, ValueError) as error:
         raise OSError(0, f"{BTF}: {error}") from error
-    found = {field: next((offsets[name] for name in names if name in offsets), None) for field, names in FIELDS.items()}
-    if missing := [field for field, offset in found.items() if offset is None]:
-        raise OSError(0, f"{BTF}: task_struct has no field {missing[0]}")
-    return ",".join(f"{field}={offset}" for field, offset in found.items())
+    words = []
+    for field, names in FIELDS.items():
+        known = [offsets[name] for name in names if name in offsets]
+        if not known:
+            raise OSError(0, f"{BTF}: task_struct has no field {field}")
+        words.append(f"{field}={known[0]}")
+    return ",".join(words)
 
 
 def _task_fields(data: bytes) -> dict[bytes, int]:

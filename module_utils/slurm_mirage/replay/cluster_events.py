@@ -101,7 +101,7 @@ class EventPlayer:
         self._end_controller = end_controller
         self._numbers = {row.id: row.index for row in submitter.plan}
         self._takes_back = False
-        """Whether it is carrying out a take-back that was due while no controller answered."""
+        """Whether `take_back_if_due` is carrying out an event, which may call it again."""
 
     # ---- what was carried out ----
 

@@ -161,7 +161,7 @@ class Submitter:
     def retry_until_answered(self, attempt: Callable[[], Answer], what: str = "") -> Answer:
         """Call `attempt` until it succeeds, with growing delays; `what` begins messages. Raises Failed for a refusal, Stopped.
 
-        If an event of the run has taken the first controller away, another one brings it back meanwhile when that is due.
+        Between two attempts the event that brings the first controller back after a failover is carried out, if it is due.
         """
         delay, unclear = FIRST_DELAY, 0
         while True:

@@ -38,7 +38,7 @@ class Second:
     address: str
 
     def runs_on(self, address: str, is_one_host: bool) -> bool:
-        """Whether the second slurmctld runs on the host with this address; in a cluster of one host it does."""
+        """Whether the second slurmctld runs on the host with this address. `is_one_host`: the cluster has no other host."""
         return is_one_host or self.address == address
 
 
