@@ -27,8 +27,9 @@ _FUNCTION = re.compile(r"^_?[a-z]\w+: ", re.ASCII)
 OF_THE_RUN = frozenset(
     {
         *("boot_time", "slurm_conf", "slurm_version", "plugindir", "next_job_id", "slurmuser", "slurmduser", "clustername"),
-        *("accountingstorageport", "accountingstoragehost", "hashval", "slurmctldlogfile", "slurmdlogfile", "jobcomploc"),
-        *("slurmctldpidfile", "slurmdpidfile", "slurmdspooldir", "statesavelocation", "slurmctldport", "slurmdport", "authinfo"),
+        *("accountingstorageport", "accountingstoragehost", "hashval", "jobcomploc", "authinfo"),
+        *("slurmctldlogfile", "slurmdlogfile", "slurmschedlogfile"),
+        *("slurmctldpidfile", "slurmdpidfile", "slurmdspooldir", "statesavelocation", "slurmctldport", "slurmdport"),
     }
 )
 """Names in the answer of `scontrol show config`, in small letters, that are of the instance or of the build, not of the release."""

@@ -79,6 +79,7 @@ MCSPlugin               = mcs/none
 DisableRootJobs         = Yes
 LaunchType              = launch/slurm
 SLURM_VERSION           = 22.05.8
+SlurmSchedLogFile       = /var/lib/slurm-mirage/up-2/log/scheduler.log
 Slurmctld(primary) at host is UP
 """
 AFTER = """BOOT_TIME               = 2026-11-27T09:00:00
@@ -88,6 +89,7 @@ KillWait                = 30 sec
 MCSPlugin               = (null)
 DisableRootJobs         = yes
 SLURM_VERSION           = 25.11.7
+SlurmSchedLogFile       = /var/lib/slurm-mirage/up/log/scheduler.log
 """
 
 
