@@ -35,6 +35,7 @@ def check(knobs: Knobs, screen: Screen) -> Ending:
     The numbers of such a page are those of the other files, which were compared; its words and pictures are of its version.
     """
     folder, version = report.folder_of(knobs.output.run), runs.git_version()
+    run = report.name_of(folder)
     count, different = 0, []
     for path, differences in _files(folder, version):
         count += 1
@@ -46,10 +47,10 @@ def check(knobs: Knobs, screen: Screen) -> Ending:
                 screen.say(f"{name}: and {more} more")
             different.append(name)
     if not different:
-        return Ending("ok", f"{count} files of results/{folder.name} are equal to what is computed from the records")
+        return Ending("ok", f"{count} files of results/{run} are equal to what is computed from the records")
     if all(name.name == report.NAME for name in different) and _is_of_another_version(folder, version):
-        same = f"{count - len(different)} of {count} files of results/{folder.name} are equal to what is computed from the records"
-        return Ending("ok", f"{same}; the others are pages of another version: make report RUN={folder.name} writes them again")
+        same = f"{count - len(different)} of {count} files of results/{run} are equal to what is computed from the records"
+        return Ending("ok", f"{same}; the others are pages of another version: make report RUN={run} writes them again")
     names = ", ".join(map(str, different))
     words = f"{len(different)} of {count} files differ from what is computed from the records: {names}"
     return Ending("failed", f"{words}. An earlier release may have made them")

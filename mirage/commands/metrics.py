@@ -90,20 +90,18 @@ def _of_run(knobs: Knobs, run: str, screen: Screen) -> Ending:
     folder = report.folder_of(run)
     ended = Ending.load(folder)
     if ended is None or not ended.is_final:
-        raise WrongUse(f"results/{folder.name} is not finished; it may be a finished run or comparison", parameter="run")
+        raise WrongUse(f"results/{run} is not finished; it may be a finished run or comparison", parameter="run")
     if (folder / COMPARISON_FILE).is_file():
         conclusion.show_all(folder, screen)
-        return Ending("ok", f"all metrics of the comparison results/{folder.name}")
+        return Ending("ok", f"all metrics of the comparison results/{run}")
     if (folder / SWEEP_FILE).is_file():
         runs = ", ".join(run.name for _, run, _ in sweep_table.runs_of(folder))
-        raise WrongUse(
-            f"results/{folder.name} is a sweep, whose metrics are in sweep.csv; it may be one of its runs: {runs}", "run"
-        )
+        raise WrongUse(f"results/{run} is a sweep, whose metrics are in sweep.csv; it may be one of its runs: {runs}", "run")
     files = RunFolder(folder)
     if not (content := files.metrics):
-        raise WrongUse(f"results/{folder.name} has no metrics.json; it may be a finished run or comparison", parameter="run")
+        raise WrongUse(f"results/{run} has no metrics.json; it may be a finished run or comparison", parameter="run")
     table.show(content, screen, files.experiment)
-    return Ending("ok", f"{content['jobs']['submitted']} jobs, results/{folder.name}")
+    return Ending("ok", f"{content['jobs']['submitted']} jobs, results/{run}")
 
 
 def _machine(schedule: Schedule, given: NodeKnobs, screen: Screen) -> tuple[int, int | None]:

@@ -11,4 +11,4 @@ from mirage.terminal.screen import Screen
 def report(knobs: Knobs, screen: Screen) -> Ending:
     """Make the report of results/RUN again."""
     folder = pages.folder_of(knobs.output.run)
-    return Ending("ok", f"{pages.make(folder)}, results/{folder.name}/{pages.NAME}")
+    return Ending("ok", f"{pages.make(folder)}, results/{pages.name_of(folder)}/{pages.NAME}")

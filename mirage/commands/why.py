@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from polars import col
 
+from mirage.campaign.conclusion import members_of
 from mirage.experiment import wait_trials
 from mirage.experiment.endings import Ending
-from mirage.experiment.report import folder_of
+from mirage.experiment.report import folder_of, name_of
 from mirage.knobs.knobs import Knobs
-from mirage.records.file_names import METRICS_FILE, WAITS_FILE
+from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, WAITS_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.records.wait_causes import CAUSES, UNEXPLAINED, of_job, sentence
 from mirage.terminal.screen import Screen
@@ -24,15 +25,19 @@ from slurm_mirage.base.errors import WrongUse
 def why(knobs: Knobs, screen: Screen) -> Ending:
     """Print the spans of a job's wait with their causes, or those of the whole run."""
     run = RunFolder(folder_of(knobs.output.run))
+    name = name_of(run.path)
+    if run.has(COMPARISON_FILE):
+        names = ", ".join(f"{name}/{one.folder}" for one in members_of(run.experiment))
+        raise WrongUse(f"results/{name} is a comparison; it may be one of its runs: {names}", parameter="run")
     if not run.has(WAITS_FILE):
-        raise WrongUse(f"results/{run.name} has no {WAITS_FILE}; make check RUN={run.name} says what is missing", parameter="run")
+        raise WrongUse(f"results/{name} has no {WAITS_FILE}; make check RUN={name} says what is missing", parameter="run")
     return _of_run(run, screen) if knobs.output.job is None else _of_job(run, knobs.output.job, screen)
 
 
 def _of_job(run: RunFolder, job: int, screen: Screen) -> Ending:
     jobs = run.schedule.jobs
     if jobs.filter(col("id") == job).is_empty():
-        raise WrongUse(f"results/{run.name} has no job {job}; jobs.csv has their numbers", parameter="job")
+        raise WrongUse(f"results/{name_of(run.path)} has no job {job}; jobs.csv has their numbers", parameter="job")
     spans = run.waits.filter(col("job") == job)
     if spans.is_empty():
         return Ending("ok", f"job {job} did not wait, or its wait has no known end")
@@ -52,7 +57,7 @@ def _of_run(run: RunFolder, screen: Screen) -> Ending:
     member = run.wait_causes
     if member is None:
         raise WrongUse(
-            f"results/{run.name}/{METRICS_FILE} does not say why jobs waited; it is of an earlier release", parameter="run"
+            f"results/{name_of(run.path)}/{METRICS_FILE} does not say why jobs waited; it is of an earlier release", parameter="run"
         )
     if not member["waited"]:
         return Ending("ok", "no job waited")

@@ -31,10 +31,13 @@ def folder_of(run: str | None) -> Path:
         )
     folder = runs.RESULTS / run
     if not folder.is_dir():
-        raise WrongUse(
-            f"results/{folder.name} is not there; it may be a folder with a finished run, sweep or comparison", parameter="run"
-        )
+        raise WrongUse(f"results/{run} is not there; it may be a folder with a finished run, sweep or comparison", parameter="run")
     return folder
+
+
+def name_of(folder: Path) -> str:
+    """RUN of a folder of results/: its name, or cmp/fifo-1 for a run of the comparison cmp."""
+    return str(folder.relative_to(runs.RESULTS)) if folder.is_relative_to(runs.RESULTS) else folder.name
 
 
 def prepare() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage import ROOT
+from mirage.experiment.report import name_of
 from mirage.knobs.knobs import text_of
 from mirage.knobs.table import COMPARISON, TABLE
 from mirage.records.file_names import EXPERIMENT_FILE
@@ -27,7 +28,7 @@ def command(run: RunFolder, trial: Trial) -> str:
     events in the run's folder. Raises WrongUse for a run whose knobs or configuration are not there."""
     knobs: Mapping[str, str] | None = run.experiment.get("knobs")
     if not knobs:
-        raise WrongUse(f"results/{run.name}/{EXPERIMENT_FILE} does not say the knobs of the run", parameter="run")
+        raise WrongUse(f"results/{name_of(run.path)}/{EXPERIMENT_FILE} does not say the knobs of the run", parameter="run")
     config = knobs["CONFIG"]
     left_out = {*_OWN, *(("EVENTS",) if trial.event else ())}
     # The machine is that of SLURM_CONF, or of CLASSES.
@@ -49,7 +50,7 @@ def command(run: RunFolder, trial: Trial) -> str:
         write_atomically(
             path, "".join(f"{line}\n" for line in [*lines, trial.event] if line is trial.event or f",{limit}=" not in line)
         )
-        words = [f"CONFIG={config}", f'EVENTS="{before or "none"} results/{run.name}/{path.name}"']
+        words = [f"CONFIG={config}", f'EVENTS="{before or "none"} results/{name_of(run.path)}/{path.name}"']
     else:
         name = f"why-{trial.name}"
         write_atomically(ROOT / f"configs/{name}.yml", _changed(run, config, trial.parameters).encode())
@@ -65,7 +66,9 @@ def _changed(run: RunFolder, config: str, changes: Mapping[str, Any]) -> str:
 
     path = ROOT / f"configs/{config}.yml"
     if not path.is_file():
-        raise WrongUse(f"results/{run.name} had the configuration {config}, and configs/{config}.yml is not there", parameter="run")
+        raise WrongUse(
+            f"results/{name_of(run.path)} had the configuration {config}, and configs/{config}.yml is not there", parameter="run"
+        )
     content = dict(yaml_input.load(path, "config"))
     settings = dict(content.get("settings") or {})
     given = settings.get("SchedulerParameters")

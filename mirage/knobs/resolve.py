@@ -15,7 +15,7 @@ from mirage import PROGRAM
 from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import InvalidValue, Value, is_config_name
-from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
+from mirage.knobs.table import BY_NAME, BY_PARAMETER, FINISHED_RUNS, MAX_CPUS, MAX_NODES, TABLE
 from mirage.site import archive, site_conf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock_rules import EVENT
@@ -72,6 +72,7 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
     knobs = _of_site(Knobs.of(values), environ)
+    _check_run(knobs.output.run, target)
     source = "SITE" if knobs.workload.site else "SLURM_CONF"
     if target == GATE and knobs.campaign.before and not is_config_name(knobs.campaign.before):
         if knobs.scheduler.slurm_conf:
@@ -88,6 +89,13 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
         return knobs
     _check_size(machine)
     return replace(knobs, nodes=replace(knobs.nodes, count=machine.nodes, cpus=None, classes=machine))
+
+
+def _check_run(run: str | None, target: str) -> None:
+    """Refuse the name of a comparison's run where a run is to be made."""
+    knob = BY_NAME["RUN"]
+    if run and "/" in run and target in knob.targets and target not in FINISHED_RUNS:
+        raise WrongUse(f"RUN: {run!r} is not possible; it may be {knob.may_be}")
 
 
 def _of_site(knobs: Knobs, environ: Mapping[str, str]) -> Knobs:

@@ -51,6 +51,7 @@ MAX_JOBS = 10_000_000
 MAX_CPUS = 65_535
 
 RUN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}"
+RUN_OR_MEMBER = f"{RUN_NAME}(/{RUN_NAME})?"
 
 # Purposes, by which docs/knobs.md groups the knobs.
 CLUSTER = "Cluster"
@@ -108,6 +109,8 @@ _MANAGED = (*_SINGLE, "compare", "study-scms")
 _RUN = ("experiment", *_COMPARE, "gate")
 _PLAYED = ("experiment", "compare", "gate")
 _CLUSTER = (*_BUILD, "status", "watch", "shell", "capture", "teardown", "infra", "provision", "deprovision")
+FINISHED_RUNS = ("report", "check", "metrics", "why")
+"""Targets that read a finished run, which may be one of a comparison."""
 _OFFLINE = ("workload", "workload-report", "metrics", "simulate")
 _SELECT = (*_RUN, *_OFFLINE)
 _MODELLED = (*_RUN, "workload", "workload-report", "simulate")
@@ -698,10 +701,10 @@ TABLE = (
         "RUN",
         "output.run",
         "",
-        optional(matching(RUN_NAME)),
+        optional(matching(RUN_OR_MEMBER)),
         "up to 81 letters, digits, dots, dashes and underscores, not beginning with a dot or dash",
-        "name of the run: results/RUN; without it an unfinished run with the same inputs is continued",
-        (*_RUN, "report", "check", "metrics", "why"),
+        "name of the run: results/RUN (or cmp/fifo-1 of a comparison); without it an unfinished run with the same inputs goes on",
+        (*_RUN, *FINISHED_RUNS),
         shown="time stamp and trace name",
         group=OUTPUT,
     ),
@@ -709,7 +712,7 @@ TABLE = (
         "RUNS",
         "output.runs",
         "",
-        optional(matching(rf"{RUN_NAME}(/{RUN_NAME})? +{RUN_NAME}(/{RUN_NAME})?")),
+        optional(matching(f"{RUN_OR_MEMBER} +{RUN_OR_MEMBER}")),
         "two names of folders in results/, or of runs in them, as in `a cmp/fifo-1`",
         "the runs to compare",
         ("diff",),

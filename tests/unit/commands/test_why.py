@@ -51,6 +51,18 @@ def test_the_story_of_a_job() -> None:
     )
 
 
+def test_a_run_of_a_comparison(run: Path) -> None:
+    whole = run.parent / "cmp"
+    whole.mkdir()
+    run.rename(whole / "fifo-1")
+    ending, said = call(RUN="cmp/fifo-1", JOB="2")
+    assert ending.word == "ok" and "after 5 min" in " ".join(said.split())
+    (whole / "comparison.json").write_text("{}")
+    (whole / "experiment.json").write_text(json.dumps({"comparison": [{"label": "fifo", "replica": 1, "folder": "fifo-1"}]}))
+    with pytest.raises(WrongUse, match=r"results/cmp is a comparison; it may be one of its runs: cmp/fifo-1"):
+        call(RUN="cmp")
+
+
 def test_a_job_that_did_not_wait() -> None:
     ending, said = call(RUN="a", JOB="1")
     assert (ending.word, said) == ("ok", "") and "did not wait" in ending.message

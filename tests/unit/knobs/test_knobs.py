@@ -105,6 +105,8 @@ def test_values(name: str, text: str, value: Value) -> None:
         ("CLUSTER", "a" * 22, "a lower-case letter"),
         ("CLUSTER", "a\n", "a lower-case letter"),
         ("CONFIG", "../fifo", "without .yml"),
+        ("RUN", "a/b/c", "letters, digits"),
+        ("RUN", "a/", "letters, digits"),
         ("RUN", "../x", "letters, digits"),
         ("RUN", ".hidden", "letters, digits"),
         ("RUN", "a b", "letters, digits"),
@@ -204,6 +206,13 @@ def test_a_wrong_value_from_the_environment_is_said_to_come_from_there() -> None
     with pytest.raises(WrongUse) as refusal:
         knobs.resolve({"PORT": "http", knobs.GIVEN: "PORT"})
     assert "environment" not in str(refusal.value)
+
+
+def test_a_run_of_a_comparison_can_be_read_and_not_made() -> None:
+    assert knobs.resolve({"RUN": "cmp/fifo-1"}, "why").output.run == "cmp/fifo-1"
+    for target in ("experiment", "compare", "gate"):
+        with pytest.raises(WrongUse, match="RUN: 'cmp/fifo-1' is not possible; it may be up to 81 letters"):
+            knobs.resolve({"RUN": "cmp/fifo-1"}, target)
 
 
 def test_knobs_that_a_target_does_not_look_at() -> None:
