@@ -57,7 +57,7 @@ scontrol update nodename="$1" state=resume
 cd /tmp
 sbatch -A {ACCOUNT} -J thesisjob --comment "of aliceblue" -o /dev/null --qos=longrun -N 2 --ntasks-per-node=2 \
     -t 10 --wrap "srun true"
-sbatch -A {ACCOUNT} -J "thesisjob | two" -o /dev/null -n 1 --array=0-3%2 -t 5 --export=PASSWORD=hunter2 --wrap 'echo "a|b"
+sbatch -A {ACCOUNT} -J "thesisjob | two" -o /dev/null -n 1 --array=0-3%2 -t 5 --wrap 'echo "a|b"
 echo hunter2'
 """
 
@@ -140,24 +140,24 @@ def test_an_operator_takes_all_and_shows_no_name(instance: Path, planted: list[s
         b"mirage-capture", b""
     )
     last = taken.pieces("sacct")[-1]
-    rows = [row for row in taken.rows(last) if "--array=0-3%2" in row["SubmitLine"] or "--qos=longrun" in row["SubmitLine"]]
-    assert len(rows) % 5 == 0 and len({row["Account"] for row in rows}) == 1  # a job and four tasks, each time this test has run
-    job = next(row for row in rows if "longrun" in row["SubmitLine"])
-    account, name = job["Account"], job["JobName"]
+    rows = [row for row in taken.rows(last) if "--array=0-3%2" in row["submitline"] or "--qos=longrun" in row["submitline"]]
+    assert len(rows) % 5 == 0 and len({row["account"] for row in rows}) == 1  # a job and four tasks, each time this test has run
+    job = next(row for row in rows if "longrun" in row["submitline"])
+    account, name = job["account"], job["jobname"]
     expected = f"sbatch --account={account} --job-name={name} --qos=longrun --nodes=2 --ntasks-per-node=2 --time=10 script"
-    assert job["SubmitLine"] == expected and job["AllocNodes"] == "2"
-    assert re.fullmatch(r"[a-z]+\[?\d.*", job["NodeList"])
+    assert job["submitline"] == expected and job["allocnodes"] == "2"
+    assert re.fullmatch(r"[a-z]+\[?\d.*", job["nodelist"])
     # The same node in scontrol, sacct and slurm.conf.
-    prefix = re.sub(r"[\d\[].*", "", job["NodeList"])
+    prefix = re.sub(r"[\d\[].*", "", job["nodelist"])
     nodes = [re.search(r"NodeName=(\S+)", line) for line in taken.lines("scontrol/node.txt")]
     assert {node[1] for node in nodes if node} == {re.sub(r"^\D+", prefix, node) for node in planted}
     assert any(line.startswith(f"NodeName={prefix}") for line in taken.lines("conf/slurm.conf"))
     # The same account in sacctmgr, and the step's tasks.
-    assert account in {row["Account"] for row in taken.rows("sacctmgr/assoc.txt")}
-    assert {row["NTasks"] for row in taken.rows(last.replace("sacct/", "steps/")) if row["JobIDRaw"] == f"{job['JobIDRaw']}.0"} == {
+    assert account in {row["account"] for row in taken.rows("sacctmgr/assoc.txt")}
+    assert {row["ntasks"] for row in taken.rows(last.replace("sacct/", "steps/")) if row["jobidraw"] == f"{job['jobidraw']}.0"} == {
         "4"
     }
-    assert {"normal", "longrun"} <= {row["Name"] for row in taken.rows("sacctmgr/qos.txt")}
+    assert {"normal", "longrun"} <= {row["name"] for row in taken.rows("sacctmgr/qos.txt")}
 
 
 def test_in_the_clear_the_planted_names_are_there_and_secrets_are_not(instance: Path, planted: list[str], tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from mirage.workloads import requests
 from slurm_mirage.base import processes
 from slurm_mirage.base.hostlist import expand
 from slurm_mirage.base.processes import INSTANCE_VARIABLE
+from slurm_mirage.instance.instance import commands_of
 from slurm_mirage.jobs.request import Request, counts_of
 from slurm_mirage.rm.api import Refused, Submission
 from slurm_mirage.rm.slurm.commands import Slurm, submit_options
@@ -43,7 +44,8 @@ class Cluster:
     """The commands of the cluster, as the instance's user."""
 
     def __init__(self, instance: Path) -> None:
-        self.slurm = Slurm(str(instance / "etc/slurm.conf"), "/usr/bin", str(instance))
+        self._programs = commands_of(instance)
+        self.slurm = Slurm(str(instance / "etc/slurm.conf"), self._programs, str(instance))
         self.directory = str(instance)
         self._environment = dict(self.slurm.environment())
         self._user = processes.as_user(instance)
@@ -61,7 +63,7 @@ class Cluster:
     def show(self, job_id: int) -> dict[str, str]:
         """The members of a job in scontrol's answer."""
         answer = subprocess.run(
-            ["/usr/bin/scontrol", "--oneliner", "show", "job", str(job_id)],
+            [f"{self._programs}/scontrol", "--oneliner", "show", "job", str(job_id)],
             env=self._environment, check=True, capture_output=True, text=True, timeout=PATIENCE, **self._user,
         ).stdout  # fmt: skip
         return dict(word.partition("=")[::2] for word in answer.split())
