@@ -34,6 +34,7 @@ import pytest
 from slurm_mirage.base import processes
 from slurm_mirage.base.hostlist import expand
 from slurm_mirage.base.processes import INSTANCE_VARIABLE
+from slurm_mirage.instance.instance import commands_of
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
 from slurm_mirage.rm.slurm.commands import Slurm
@@ -135,7 +136,7 @@ def instance() -> Path:
 @pytest.fixture
 def make(instance: Path) -> Iterator[Any]:
     made: list[Run] = []
-    slurm = Slurm(str(instance / "etc" / "slurm.conf"), "/usr/bin", str(instance))
+    slurm = Slurm(str(instance / "etc" / "slurm.conf"), str(commands_of(instance)), str(instance))
     library = instance / "runs" / "lib"
     shutil.copytree(ROOT / "module_utils" / "slurm_mirage", library / "slurm_mirage", dirs_exist_ok=True)
 
@@ -159,7 +160,7 @@ def make(instance: Path) -> Iterator[Any]:
             "instance": str(instance),
             "plan_sha256": hashlib.sha256((folder / "plan.csv").read_bytes()).hexdigest(),
             "slurm_conf": str(instance / "etc" / "slurm.conf"),
-            "bin": "/usr/bin",
+            "bin": str(commands_of(instance)),
             "sigsleep": str(instance / "bin" / "sigsleep"),
             "sigsleep_log": str(folder / "sigsleep.log"),
             "clock": None,
@@ -183,8 +184,8 @@ def make(instance: Path) -> Iterator[Any]:
 
 def test_nodes_that_slurm_has_drained_by_itself_return_to_service(instance: Path) -> None:
     """A node that somebody has drained for a reason of their own does not."""
-    slurm = NodeCommands(str(instance / "etc" / "slurm.conf"), "/usr/bin", str(instance))
-    command = ["/usr/bin/scontrol", "update"]
+    slurm = NodeCommands(str(instance / "etc" / "slurm.conf"), str(commands_of(instance)), str(instance))
+    command = [f"{commands_of(instance)}/scontrol", "update"]
     environment = {"PATH": "/usr/bin:/bin", "SLURM_CONF": str(instance / "etc" / "slurm.conf")}
     owner = (instance / "run").stat()
     account: dict[str, Any] = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
@@ -479,7 +480,7 @@ def test_memory_and_partitions_limit_running_jobs(make: Any, instance: Path) -> 
 def test_events_are_carried_out_once_whatever_is_killed(make: Any, instance: Path) -> None:
     """Nodes that fail, do not answer and are drained, a reservation, a held job, a command, and a killed controller; the replay is
     killed at random moments. The nodes that fail have no jobs: Slurm lets requeued ones wait for two minutes."""
-    slurm = NodeCommands(str(instance / "etc" / "slurm.conf"), "/usr/bin", str(instance))
+    slurm = NodeCommands(str(instance / "etc" / "slurm.conf"), str(commands_of(instance)), str(instance))
     names = [node.name for node in slurm.present_nodes()]
     first, second, third = names[0], names[-1], names[-2]
     planned = [
