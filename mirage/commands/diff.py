@@ -66,9 +66,8 @@ def diff(knobs: Knobs, screen: Screen) -> Ending:
 
 def _run(name: str) -> RunFolder:
     """The folder of a finished run. Raises WrongUse."""
-    top, _, member = name.partition("/")
     try:
-        run = RunFolder(folder_of(top) / member)
+        run = RunFolder(folder_of(name))
     except WrongUse as error:
         raise WrongUse(f"results/{name} is not there", parameter="runs") from error
     if not run.has(JOBS_FILE):

@@ -71,8 +71,9 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
         # Another program may have set a name like PORT in the environment.
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
-    knobs = _of_site(Knobs.of(values), environ)
+    knobs = Knobs.of(values)
     _check_run(knobs.output.run, target)
+    knobs = _of_site(knobs, environ)
     source = "SITE" if knobs.workload.site else "SLURM_CONF"
     if target == GATE and knobs.campaign.before and not is_config_name(knobs.campaign.before):
         if knobs.scheduler.slurm_conf:

@@ -366,14 +366,19 @@ def kill_repeatedly(run: Run, seed: int) -> None:
     run.finish()
 
 
-def prepared(process: subprocess.Popen[bytes]) -> list[int]:
+def is_sbatch(words: list[str], instance: Path) -> bool:
+    """Whether a command line is one of sbatch, of the release that the instance runs."""
+    return words[:1] == [f"{commands_of(instance)}/sbatch"]
+
+
+def prepared(process: subprocess.Popen[bytes], instance: Path) -> list[int]:
     """The sbatch processes of a replay that were started without the job's command, and wait for it."""
     children = [pid for pid, parent in processes.parents().items() if parent == process.pid]
     words = {pid: processes.command_line(pid) for pid in children}
-    return [pid for pid, line in words.items() if line[:1] == ["/usr/bin/sbatch"] and not any("--wrap" in word for word in line)]
+    return [pid for pid, line in words.items() if is_sbatch(line, instance) and not any("--wrap" in word for word in line)]
 
 
-def test_the_replay_is_killed_repeatedly_in_a_burst(make: Any) -> None:
+def test_the_replay_is_killed_repeatedly_in_a_burst(make: Any, instance: Path) -> None:
     """All jobs are due at once. What it had prepared ends with it, and nothing is submitted by that."""
     run = make(300, 0.0, 1.0)
     rng = random.Random(5)
@@ -383,7 +388,7 @@ def test_the_replay_is_killed_repeatedly_in_a_burst(make: Any) -> None:
         run.wait_for_submissions(submitted)
         time.sleep(rng.uniform(0.0, 0.03))
         os.kill(process.pid, signal.SIGSTOP)
-        left = {pid: processes.start_time(pid) for pid in prepared(process)}
+        left = {pid: processes.start_time(pid) for pid in prepared(process, instance)}
         waited += len(left)
         kill(process)
         deadline = time.monotonic() + 10
@@ -404,7 +409,7 @@ def test_the_controller_is_killed_in_a_burst(make: Any, instance: Path) -> None:
         kill_controller(instance)
     assert process.wait(PATIENCE) == 0
     run.check_each_job_was_played_once(controller_killed=True)
-    assert [pid for pid in processes.of_instance(str(instance)) if processes.command_line(pid)[:1] == ["/usr/bin/sbatch"]] == []
+    assert [pid for pid in processes.of_instance(str(instance)) if is_sbatch(processes.command_line(pid), instance)] == []
 
 
 def test_dependencies_hold_when_the_replay_is_killed(make: Any) -> None:

@@ -101,7 +101,7 @@ class EventPlayer:
         self._end_controller = end_controller
         self._numbers = {row.id: row.index for row in submitter.plan}
         self._takes_back = False
-        """Whether `take_back_if_due` is carrying out an event, which may call it again."""
+        """True while `take_back_if_due` carries out a take-back, whose commands call it again. It does nothing then."""
 
     # ---- what was carried out ----
 

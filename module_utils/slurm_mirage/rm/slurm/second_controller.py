@@ -38,7 +38,8 @@ class Second:
     address: str
 
     def runs_on(self, address: str, is_one_host: bool) -> bool:
-        """Whether the second slurmctld runs on the host with this address. `is_one_host`: the cluster has no other host."""
+        """Return whether the second slurmctld runs on a host. address: of the host; is_one_host: the cluster has one host only, so
+        the answer is yes."""
         return is_one_host or self.address == address
 
 
