@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -231,6 +231,19 @@ def kill_controller(instance: Path) -> None:
         time.sleep(0.05)
 
 
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def programs(run: Run) -> list[int]:
+    """The processes of the run's jobs."""
+    record = str(run.folder / "sigsleep.log")
+    return [pid for pid in processes.of_instance(str(run.instance)) if record in processes.command_line(pid)]
+
+
 def test_a_whole_run(make: Any) -> None:
     run = make(60, 0.05, 2.0)
     result = run.finish()
@@ -332,6 +345,31 @@ def test_the_controller_and_the_replay_are_killed(make: Any, instance: Path) -> 
     result = run.finish()
     run.check_each_job_was_played_once(controller_killed=True)
     assert len(result["restarts"]) == 1 and len(result["interruptions"]) == 1
+
+
+def test_a_cancelled_job_ends_though_the_new_controller_has_it_as_waiting(make: Any, instance: Path) -> None:
+    """It started after the controller had saved its state. Its cancellation is due while no controller answers."""
+    run = make(1, 0.0, 60.0, row={"cancel_after": 6.0})
+    slurm = Slurm(str(instance / "etc" / "slurm.conf"), str(commands_of(instance)), str(instance))
+    partitions = slurm.open_partitions()
+    slurm.set_partitions(partitions, are_open=False)
+    process = run.start()
+    try:
+        run.wait_for_submissions(1)
+        process.send_signal(signal.SIGSTOP)
+        submitted = time.time()
+        wait_until(lambda: (instance / "state" / "job_state").stat().st_mtime > submitted, "the job is saved")
+        time.sleep(max(0.0, submitted + 6 - time.time()))
+        slurm.set_partitions(partitions, are_open=True)
+        wait_until(lambda: programs(run) != [], "the job runs")
+        kill_controller(instance)
+    finally:
+        process.send_signal(signal.SIGCONT)
+        slurm.set_partitions(partitions, are_open=True)
+    assert process.wait(PATIENCE) == 0
+    assert programs(run) == []
+    result = json.loads((run.folder / "result.json").read_text())
+    assert (result["states"], len(result["restarts"])) == ({"CANCELLED": 1}, 1)
 
 
 def test_the_controller_is_killed_while_the_jobs_end(make: Any, instance: Path) -> None:

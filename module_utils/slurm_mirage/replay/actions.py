@@ -54,6 +54,11 @@ class Cluster(Protocol):
         """Submit a job, with the other tasks of its array; the events to journal. Raises Failed or Stopped."""
         ...
 
+    def may_cancel(self) -> bool:
+        """Whether a job may be cancelled now; else the recovery cancels the jobs whose cancellation the journal has. Raises Failed
+        or Stopped."""
+        ...
+
     def retry_until_answered(self, attempt: Callable[[], Answer], what: str = "") -> Answer:
         """Call `attempt` until it succeeds; `what` begins messages. Raises Failed or Stopped."""
         ...
@@ -145,7 +150,8 @@ class Cancel(_OfJob):
         job_id = cluster.job_id(self.index)
         is_task = arrays.array_and_task(job_id) is not None
         cancel = (lambda: cluster.manager.cancel([job_id])) if is_task else (lambda: cluster.manager.cancel_named(self.row.name))
-        cluster.retry_until_answered(cancel, f"cancelling job {self.row.id}: ")
+        if cluster.may_cancel():
+            cluster.retry_until_answered(cancel, f"cancelling job {self.row.id}: ")
         return [{"event": self.event, "index": self.index}]
 
 

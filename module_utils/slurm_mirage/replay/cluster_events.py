@@ -255,7 +255,8 @@ class EventPlayer:
     def _change_job(self, event: ClusterEvent, ended: Set[int]) -> None:
         job_id, manager = self._known_job(int(event.target), ended), self._all.manager
         if event.action == events.CANCEL:
-            manager.cancel([job_id])
+            if self._all.may_cancel():
+                manager.cancel([job_id])
         elif event.action == events.REQUEUE:
             manager.requeue([job_id])
         elif event.action == events.HOLD:

@@ -6,7 +6,8 @@ A killed controller may come back with a state that is some seconds old. The rul
   if they had not ended by themselves before.
 * Jobs that it remembers as waiting may have started, or even ended, and would be run a second time beside their orphan. So no
   job may start until the nodes have registered, and jobs that have ended by then are cancelled.
-* It has forgotten cancellations of that time: such jobs wait or run as before, and are cancelled again.
+* It has forgotten cancellations of that time: such jobs wait or run as before, and are cancelled again. Those that wait are
+  cancelled when the nodes have registered, as all waiting jobs: an orphan goes on if its job was cancelled just before.
 * It gives out ids a second time. A node that has seen an id refuses it and is drained. So ids up to the highest one are used up by
   held jobs, which are cancelled when the nodes have registered.
 """
@@ -55,12 +56,20 @@ class Comparison:
     unrecorded: list[int]
     """Ended, but without a line in the completion log: the queue has them as ended, or only their own record has their end."""
     revived: list[tuple[int, int]] = field(default_factory=list)
-    """Active jobs whose cancellation the manager has accepted and forgotten, (index, id): to be cancelled again."""
+    """Active jobs whose cancellation the journal has, (index, id): to be cancelled, or cancelled again."""
+    waiting: Set[int] = frozenset()
+    """Ids of those of them, and of the second copies and new runs, that wait."""
 
     @property
     def clean(self) -> bool:
         """Whether there is nothing to correct."""
         return not (self.missing or self.unjournalled or self.surplus or self.stale or self.revived)
+
+    def without_waiting(self) -> Comparison:
+        """The same without the cancellations of waiting jobs."""
+        lists = (self.surplus, self.stale, self.revived)
+        surplus, stale, revived = ([job for job in jobs if job[1] not in self.waiting] for jobs in lists)
+        return replace(self, surplus=surplus, stale=stale, revived=revived)
 
 
 def compare(
@@ -77,7 +86,7 @@ def compare(
     `journalled`: the id of each submitted job, by index. `indices`: the index of each job of the plan, by name. The completion log
     is read before and after the queue: a job of `ended_before` that is active in the queue had ended and runs again; `ended_after`
     has all jobs that have left the queue. `played`: the virtual second at which a job's program recorded its end, by index.
-    `cancelled`: indices of the jobs whose cancellation the manager has accepted since their last submission.
+    `cancelled`: indices of the jobs whose cancellation the journal has since their last submission.
     """
     over = {indices[job.name] for job in ended_before if job.name in indices and job.ended_for_good}
     known: dict[int, int] = {indices[job.name]: job.job_id for job in ended_after if job.name in indices}
@@ -114,7 +123,9 @@ def compare(
     unknown = [index for index in sorted(journalled) if index not in known]
     missing = [index for index in unknown if index not in played]
     unrecorded = sorted({*(index for index in unknown if index in played), *(ended_in_queue - recorded - active_indices)})
-    return Comparison(missing, unjournalled, surplus, stale, unrecorded, revived)
+    pending = {job.job_id for copies in active.values() for job in copies if job.state is JobState.PENDING}
+    waiting = pending & {job_id for _, job_id in surplus + stale + revived}
+    return Comparison(missing, unjournalled, surplus, stale, unrecorded, revived, waiting)
 
 
 def _began_after(job: QueuedJob, played_at: float | None) -> bool:
@@ -172,6 +183,7 @@ class Recovery:
     def unsettle(self) -> None:
         """The controller or the replay was killed: wait for the nodes before jobs are submitted again."""
         self._unsettled_since, self._registered_at = time.time(), math.inf
+        self._all.awaits_nodes = True
 
     def compare(self) -> bool:
         """Compare, and correct what differs; returns whether nothing did and no node is waited for.
@@ -184,6 +196,8 @@ class Recovery:
         self._notice_restart()
         settled = self._settled()
         comparison = self._all.retry_until_answered(self._look)
+        if not settled:
+            comparison = comparison.without_waiting()
         lost = [index for index in comparison.missing if not self._may_be_forgotten(index)]
         comparison = replace(comparison, missing=[index for index in comparison.missing if index not in lost])
         self._adopt(comparison.unjournalled)
@@ -194,7 +208,7 @@ class Recovery:
             self._all.retry_until_answered(lambda: self._all.manager.cancel(removed))
         revived = [job_id for _, job_id in comparison.revived]
         if revived:
-            log.warning("cancelling again %d jobs whose cancellation was forgotten", len(revived))
+            log.warning("cancelling %d jobs whose cancellation was forgotten or put off", len(revived))
             self._all.retry_until_answered(lambda: self._all.manager.cancel(revived))
         missing = comparison.missing if settled else []
         if settled and self._unsettled_since is not None:
@@ -305,7 +319,7 @@ class Recovery:
         if not settled:
             self.again_at = now + LOOK_INTERVAL
         elif self._unsettled_since is not None or not clean:
-            self._unsettled_since = None
+            self._unsettled_since, self._all.awaits_nodes = None, False
             self.again_at = now + SETTLE
         else:
             self.again_at = math.inf

@@ -300,6 +300,32 @@ def test_a_cancellation_that_a_restarted_controller_forgot_is_repeated(run: Run,
     assert result["states"] == {"COMPLETED": 2, "CANCELLED": 1} and len(result["restarts"]) == 1
 
 
+def test_a_waiting_job_is_not_cancelled_before_nodes_have_registered(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program may run: only registration ends that, and only while the job waits."""
+    run.write(3, due=0.0, runtime=1.5)
+    run.plan[2] = replace(run.plan[2], runtime=60.0, cancel_after=0.1)
+    run.rewrite()
+    manager, cancelled = run.manager, dict[str, float]()
+    [cancel, cancel_named] = [manager.cancel, manager.cancel_named]
+
+    def note(ids: list[int]) -> None:
+        cancelled.update((job.submission.name, time.time()) for job in manager.jobs if job.id in ids)
+        cancel(ids)
+
+    def note_name(name: str) -> None:
+        cancelled[name] = time.time()
+        cancel_named(name)
+
+    monkeypatch.setattr(manager, "cancel", note)
+    monkeypatch.setattr(manager, "cancel_named", note_name)
+    manager.after[3] = lambda: manager.restart(forget=0, registration=0.8)
+    result = expect_end(run)
+    assert cancelled["r.102"] > manager._registered_at
+    assert result["states"] == {"COMPLETED": 2, "CANCELLED": 1} and result["restarts"] != []
+    [event] = [event for event in run.events() if event["event"] == "cancelled"]
+    assert event["real"] < manager._registered_at, "nothing else waited for it"
+
+
 def test_ids_that_come_again_are_used_up(run: Run) -> None:
     run.write(6)
     run.manager.after[4] = lambda: run.manager.restart(forget=2)

@@ -98,6 +98,7 @@ def test_a_forgotten_cancellation(state: JobState) -> None:
     """A killed controller has the job as before. One that is being cancelled, or has ended, is left alone."""
     found = compare({0: 10, 1: 11}, NAMES, [], [queued(0, 10, state, 5), queued(1, 11, state, 5)], [], {}, {0})
     assert (found.revived, found.surplus, found.stale) == ([(0, 10)], [], []) and not found.clean
+    assert found.without_waiting().revived == ([] if state is JobState.PENDING else [(0, 10)])
     assert compare({0: 10}, NAMES, [], [queued(0, 10, JobState.COMPLETING, 5)], [], {}, {0}) == NOTHING
     assert compare({0: 10}, NAMES, [], [], [ended(0, 10, "CANCELLED")], {}, {0}) == NOTHING
     # A copy of another id is the job now: the cancellation was of its name.
