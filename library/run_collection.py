@@ -15,8 +15,8 @@ options:
     description:
       - Folder of the run on the control machine. It contains C(workload.csv), C(plan.csv), C(run.json), C(journal.jsonl),
         C(jobcomp.log), C(sigsleep.log), or an archive C(.records/HOST.tar.gz) of each host (these are unpacked and joined).
-        Optional files are C(suspended.jsonl), C(samples.csv), C(reasons.csv), C(sdiag.csv), C(result.json), C(progress.json),
-        C(scontrol.txt) and C(clock_offsets.json).
+        Optional files are C(suspended.jsonl), C(samples.csv), C(shares.csv), C(reasons.csv), C(sdiag.csv), C(result.json),
+        C(progress.json), C(scontrol.txt) and C(clock_offsets.json).
       - C(jobs.csv), C(suspensions.csv), C(schedule.swf) and C(metrics.json) are written there, and C(executions.csv) if jobs were
         requeued.
     type: path

@@ -24,6 +24,7 @@ from mirage.records.file_names import (
     RESULT_FILE,
     RUN_FILE,
     SAMPLES_FILE,
+    SHARES_FILE,
     STATUS_FILE,
     WAITS_FILE,
     WORKLOAD_FILE,
@@ -241,6 +242,13 @@ class RunFolder:
         from mirage.records.run_samples import read_figures
 
         return read_figures(self.path / SAMPLES_FILE)
+
+    @cached_property
+    def shares(self) -> pl.DataFrame:
+        """shares.csv: shares, usage and fair-share factors of the accounts in the course of the run (`run_samples.read_shares`)."""
+        from mirage.records.run_samples import read_shares
+
+        return read_shares(self.path / SHARES_FILE)
 
     @cached_property
     def diagnostics(self) -> pl.DataFrame:

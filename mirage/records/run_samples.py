@@ -48,6 +48,22 @@ def read_figures(path: Path) -> pl.DataFrame:
     return frame.filter(pl.all_horizontal(text[name].is_in(["", "None"]) | possible[name] for name in heading))
 
 
+_OF_SHARE = ("virtual", "account", "share", "usage", "factor")
+
+
+def read_shares(path: Path) -> pl.DataFrame:
+    """Reads shares.csv: the shares of accounts at instants in virtual seconds, each from 0 to 1; no rows if the file is missing.
+
+    A row that is torn or has an impossible number is left out.
+    """
+    lines = read_text(path).split("\n")[1:-1] if path.exists() else []
+    rows = [fields for line in lines if len(fields := line.split(",")) == len(_OF_SHARE)]
+    text = pl.DataFrame(rows, schema=dict.fromkeys(_OF_SHARE, pl.String), orient="row")
+    frame = text.with_columns(pl.col(name).cast(pl.Float64, strict=False) for name in _OF_SHARE if name != "account")
+    largest = {"virtual": INSTANT.most, "share": 1.0, "usage": 1.0, "factor": 1.0}
+    return frame.filter(pl.all_horizontal(col(name).is_between(0.0, most) for name, most in largest.items()))
+
+
 def longest_cycle(diagnostics: pl.DataFrame) -> float | None:
     """Virtual seconds of the longest backfill cycle of the run; None if it is not known. The controller measures it by its clock.
 

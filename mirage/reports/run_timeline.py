@@ -11,6 +11,7 @@ from mirage.records.run_clock import EVENT, speed_of_records
 from mirage.reports import node_picture, run_events
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import EMULATION, LOG, Run
+from mirage.reports.theme import COLOURS
 from mirage.reports.timeline import Panel, Steps, Timeline
 from mirage.text.words import counted, duration, number, percent
 from mirage.verdict.event_clock import charges
@@ -41,6 +42,7 @@ def over_time(run: Run) -> Section:
         *(panel(run, frame, busy) for panel in PANELS),
         node_picture.panel(run, frame),
         _suspended(run, frame),
+        _shares(run, frame),
         *_samples(run, frame),
     ]
     words = "Time is trace time since the first submission." + (" Lines of the log show the same jobs only." if log else "")
@@ -87,6 +89,28 @@ def _suspended(run: Run, frame: Timeline) -> Panel | None:
     values = [0, *changes["change"].cum_sum().to_list()]
     series = Steps("suspended jobs", pl.Series(times).to_numpy(), pl.Series(values).cast(pl.Float64).to_numpy())
     return frame.lines("suspended", "Suspended jobs", f"{counted(known.height, 'suspension')} in total.", [series], "jobs")
+
+
+def _shares(run: Run, frame: Timeline) -> Panel | None:
+    """Fair-share factors of the accounts with the largest usage; None without samples of them."""
+    sampled = run.folder.shares
+    used = sampled.group_by("account").agg(pl.col("usage").mean()).filter(pl.col("usage") > 0)
+    largest = used.sort("usage", "account", descending=[True, False])["account"].to_list()[: len(COLOURS)]
+    series, words = [], []
+    for account in largest:
+        own = run.timed(sampled.filter(pl.col("account") == account))
+        if own.height > 1:
+            series.append(_sampled(own, "factor", account))
+            last = own.row(-1, named=True)
+            words.append(f"{account} {percent(last['share'])} and {percent(last['usage'])}")
+    if not series:
+        return None
+    which = "all accounts that used the machine" if len(largest) == used.height else f"the {len(largest)} accounts of most usage"
+    text = (
+        f"Mean factor of the users of an account (sshare), of {which}, in {sampled['virtual'].n_unique()} samples. "
+        f"Their parts of all shares and of all usage at the last one: {'; '.join(words)}."
+    )
+    return frame.lines("shares", "Fair-share factors", text, series, "", top=1.0)
 
 
 def _samples(run: Run, frame: Timeline) -> Iterable[Panel]:

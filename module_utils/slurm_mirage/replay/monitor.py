@@ -1,4 +1,5 @@
-"""Monitors a replay: writes progress.json, metrics.prom, samples.csv, suspended.jsonl and the diagnostics, and notices stalls.
+"""Monitors a replay: writes progress.json, metrics.prom, samples.csv, suspended.jsonl, the diagnostics and, with fair share,
+shares.csv, and notices stalls.
 
 There are two threads. One rewrites progress.json about once a second, in any case: its time stamp shows when the replay was last
 alive; every few seconds it writes metrics.prom, too. The other asks the resource manager and may be held up by it. Neither submits
@@ -410,11 +411,14 @@ class Monitor(threading.Thread):
             "processors_busy": _busy_processors(active),
             "controller_memory_kb": self._controller_memory.look() or "",
         }
-        _append_row(self._folder / "samples.csv", sample)
+        _append_rows(self._folder / "samples.csv", [sample])
         diagnostics = self._manager.diagnostics()
         self._status.scheduler = diagnostics
         head = {"real": f"{now:.3f}", "virtual": f"{virtual:.3f}"}
-        _append_row(self._folder / self._manager.records.diagnostics_file, {**head, **diagnostics})
+        _append_rows(self._folder / self._manager.records.diagnostics_file, [{**head, **diagnostics}])
+        if self.controller is not None and self.controller.has_fair_share:
+            shares = [{"virtual": head["virtual"], **asdict(share)} for share in self._manager.account_shares()]
+            _append_rows(self._folder / "shares.csv", shares)
 
 
 def pause_after(took: float) -> float:
@@ -512,11 +516,13 @@ def _own_processes() -> int:
     return count
 
 
-def _append_row(path: Path, row: Mapping[str, object]) -> None:
-    """Add a row to a CSV file, with the heading to an empty one. Raises OSError, as on a full disk, with nothing added.
+def _append_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Add rows to a CSV file, with the heading to an empty one. Raises OSError, as on a full disk, with nothing added.
 
     What a killed replay left of a row is cut off.
     """
+    if not rows:
+        return
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -524,8 +530,8 @@ def _append_row(path: Path, row: Mapping[str, object]) -> None:
         whole = _whole_lines(descriptor)
         os.ftruncate(descriptor, whole)
         if not whole:
-            writer.writerow(row)
-        writer.writerow(row.values())
+            writer.writerow(rows[0])
+        writer.writerows(row.values() for row in rows)
         text = stream.getvalue().encode()
         if os.write(descriptor, text) != len(text):
             os.ftruncate(descriptor, whole)

@@ -242,6 +242,19 @@ class Controller:
     boot_time: int
     next_id: int
     version: str
+    has_fair_share: bool = False
+    """Whether jobs have priorities by the shares of their accounts, so that `ResourceManager.account_shares` has some."""
+
+
+@dataclass(frozen=True)
+class AccountShare:
+    """An account that has users: its promised share of the machine, the share of the usage that it had lately, and the mean
+    fair-share factor of its users, each from 0 to 1."""
+
+    account: str
+    share: float
+    usage: float
+    factor: float
 
 
 BACKFILL_DIAGNOSTICS = ("backfill_last_cycle_us", "backfill_max_cycle_us", "backfill_last_depth", "backfill_queue_length")
@@ -378,6 +391,10 @@ class ResourceManager(Protocol):
     def diagnostics(self) -> Mapping[str, int | None]:
         """The scheduler's statistics: always the same names in the same order; None: not known. Instants are as all others."""
         ...
+
+    def account_shares(self) -> Sequence[AccountShare]:
+        """The accounts that have users, in the order of the manager; none without fair share."""
+        return ()
 
     def log_size(self) -> int:
         """Bytes of the controller's log now. Raises nothing."""

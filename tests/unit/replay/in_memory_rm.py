@@ -22,6 +22,7 @@ from typing import Any
 from slurm_mirage.jobs import arrays, sigsleep_log
 from slurm_mirage.rm.api import (
     NODE_GROUPS,
+    AccountShare,
     CompletedJob,
     Controller,
     JobDetails,
@@ -138,6 +139,8 @@ class InMemory(ResourceManager):
         """How often each job was put back in the queue."""
         self.killed_after: set[str] = set()
         """What the replay is killed after, which has changed it."""
+        self.shares: list[AccountShare] = []
+        """The accounts' shares, if jobs have priorities by them."""
         self.unavailable = 0
         """How many of the next calls have no answer."""
         self.unanswered: set[str] = set()
@@ -288,7 +291,10 @@ class InMemory(ResourceManager):
     def controller(self) -> Controller:
         with self._lock:
             self._call()
-            return Controller(self.boot_time, self._next_id, "in memory")
+            return Controller(self.boot_time, self._next_id, "in memory", bool(self.shares))
+
+    def account_shares(self) -> list[AccountShare]:
+        return self.shares
 
     def diagnostics(self) -> dict[str, int | None]:
         with self._lock:

@@ -22,7 +22,7 @@ from slurm_mirage.base.run_lock import signed_by
 from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.programs.replay import main
-from slurm_mirage.replay.monitor import StallDetector, _append_row, pause_after
+from slurm_mirage.replay.monitor import StallDetector, _append_rows, pause_after
 from slurm_mirage.replay.process import Stopped, Waker, sign_lock, take_lock
 from slurm_mirage.replay.replay import Replay
 from slurm_mirage.rm import registry
@@ -217,20 +217,20 @@ def test_queries_take_a_part_of_the_time_but_are_never_far_apart() -> None:
 def test_a_row_that_does_not_fit_on_the_disk_is_not_there(tmp_path: Path) -> None:
     """Nothing of it is left, nor of one that a killed replay began."""
     path, row = tmp_path / "samples.csv", {"real": "1.000", "pending": 7}
-    _append_row(path, row)
+    _append_rows(path, [row])
     before = path.read_bytes()
     assert before == b"real,pending\n1.000,7\n"
     limits, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 3, limits[1]))
         with pytest.raises(OSError, match="No space left on device"):
-            _append_row(path, row)
+            _append_rows(path, [row])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
     assert path.read_bytes() == before
     path.write_bytes(before + b"1.0")
-    _append_row(path, row)
+    _append_rows(path, [row])
     assert path.read_bytes() == before + b"1.000,7\n"
 
 

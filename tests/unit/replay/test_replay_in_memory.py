@@ -28,7 +28,7 @@ from slurm_mirage.replay.launch_cost import REAL_TIME
 from slurm_mirage.replay.process import Failed, Stopped, Waker
 from slurm_mirage.replay.replay import Replay
 from slurm_mirage.rm import registry
-from slurm_mirage.rm.api import Submission
+from slurm_mirage.rm.api import AccountShare, Submission
 
 RUNS = 0.2  # seconds that a job runs
 
@@ -120,6 +120,15 @@ def test_a_plan_is_played_to_its_end(run: Run) -> None:
     start = run.events()[0]
     assert (start["slurm_version"], start["controller_log_offset"]) == ("in memory", 17)
     assert start["launch_cost"] == result["launch_cost"] == REAL_TIME.record()
+
+
+def test_shares_of_accounts_are_sampled(run: Run) -> None:
+    run.write(4)
+    run.manager.shares = [AccountShare("lab1", 0.25, 0.75, 0.125), AccountShare("lab2", 0.75, 0.25, 0.5)]
+    run.play()
+    shares, samples = RunFolder(run.folder).shares, RunFolder(run.folder).samples
+    assert shares.filter(account="lab1")["virtual"].to_list() == samples["virtual"].to_list() != []
+    assert set(shares.drop("virtual").rows()) == {("lab1", 0.25, 0.75, 0.125), ("lab2", 0.75, 0.25, 0.5)}
 
 
 def test_its_records_are_collected(run: Run) -> None:

@@ -284,6 +284,19 @@ def test_samples_of_slurmctld_and_the_host_are_in_trace_time(results: Path) -> N
         assert f'id="time-{name}"' in text
 
 
+def test_fair_share_factors_of_the_accounts_of_most_usage(results: Path) -> None:
+    a_run(results / "r")
+    assert 'id="time-shares"' not in make_report("r")[1]
+    instants = RunFolder(results / "r").diagnostics["virtual"].to_list()
+    accounts = {f"lab{number}": number / 100 for number in range(1, 9)} | {"idle": 0.0}
+    rows = [f"{instant},{name},0.125,{usage},0.5" for instant in instants for name, usage in accounts.items()]
+    (results / "r/shares.csv").write_text("\n".join(["virtual,account,share,usage,factor", *rows]) + "\n")
+    _, text = make_report("r")
+    assert 'id="time-shares"' in text and "of the 6 accounts of most usage, in 10 samples" in text
+    assert "all usage at the last one: lab8 12.5 % and 8.0 %; lab7" in text.replace("\u00a0", " ")
+    assert 'data-name="lab3"' in text and 'data-name="lab2"' not in text and 'data-name="idle"' not in text
+
+
 def test_a_run_without_started_jobs(results: Path) -> None:
     jobs = simulated_runs.jobs_of(5, 4, 4).with_columns(
         start=pl.lit(None, pl.Float64), end=pl.lit(None, pl.Float64), state=pl.lit("LOST")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -238,6 +239,35 @@ def test_diagnostics() -> None:
     assert records.parse_diagnostics(without) == figures
     idle = records.parse_diagnostics(without.replace("Fri Nov 20 18:46:59 2026", "Thu Jan  1 00:00:00 1970"))
     assert idle["bf_last_cycle_when"] is None
+
+
+CONFIG = "BOOT_TIME = 1\nNEXT_JOB_ID = 5\n{}PriorityType = {}\nPriorityWeightFairShare = {}\n"
+SLURMDBD = "AccountingStorageType = accounting_storage/slurmdbd\n"
+
+
+@pytest.mark.parametrize(
+    ("storage", "priority", "weight", "has_fair_share"),
+    [
+        (SLURMDBD, "priority/multifactor", "10000", True),
+        (SLURMDBD, "priority/multifactor", "0", False),
+        (SLURMDBD, "priority/basic", "10000", False),
+        ("AccountingStorageType = (null)\n", "priority/multifactor", "10000", False),
+    ],
+)
+def test_whether_jobs_have_priorities_by_shares(storage: str, priority: str, weight: str, has_fair_share: bool) -> None:
+    assert slurm_commands.parse_controller(CONFIG.format(storage, priority, weight)).has_fair_share == has_fair_share
+
+
+def test_shares_of_accounts() -> None:
+    """Accounts without users are left out: the tree above others. An account's own factor is empty with the fair tree."""
+    text = (
+        "root||0.000000|1.000000|\n root|root|0.500000|0.000000|1.000000\n physics||0.500000|1.000000|\n"
+        "  lab1||0.500000|0.750000|\n   lab1|u1|0.500000|0.750000|0.25\n   lab1|u2|0.500000|0.000000|0.75\n"
+        "  lab2||parent||\n   lab2|u3|0.500000|0.250000|inf\n"
+    )
+    shares = slurm_commands.parse_shares(text)
+    assert [(one.account, one.share, one.usage) for one in shares] == [("lab1", 0.5, 0.75), ("lab2", 0, 0)]
+    assert [one.factor for one in shares] == [0.5, math.inf]
 
 
 def test_nodes() -> None:

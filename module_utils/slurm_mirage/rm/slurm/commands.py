@@ -30,6 +30,7 @@ from ..api import (
     NODE_GROUPS,
     SECOND_CONTROLLER,
     SUBMIT_TIMEOUT,
+    AccountShare,
     Controller,
     JobDetails,
     JobState,
@@ -143,14 +144,53 @@ def parse_queue_owners(text: str) -> list[dict[str, str | int | None]]:
 OWNERS_FORMAT = "%A|%F|%K|%V|%u|%j"
 
 
+_OF_CONTROLLER = (
+    *("BOOT_TIME", "NEXT_JOB_ID", "SLURM_VERSION", "SLURM_CONF"),
+    *("PriorityType", "PriorityWeightFairShare", "AccountingStorageType"),
+)
+"""Names in the answer of `scontrol show config` that say what `Controller` has."""
+
+
 def parse_controller(text: str) -> Controller:
     """The controller in an answer of `scontrol show config`. Raises Unavailable if it is not in it."""
-    words = dict(re.findall(r"^(BOOT_TIME|NEXT_JOB_ID|SLURM_VERSION|SLURM_CONF)\s*=\s*(\S+)", text, re.MULTILINE))
+    words = dict(re.findall(rf"^({'|'.join(_OF_CONTROLLER)})\s*=\s*(\S+)", text, re.MULTILINE))
+    is_weighed = words.get("PriorityType") == "priority/multifactor" and words.get("PriorityWeightFairShare", "0") != "0"
+    has_fair_share = is_weighed and words.get("AccountingStorageType") == "accounting_storage/slurmdbd"
     try:
         second = SECOND_CONTROLLER if Path(words.get("SLURM_CONF", "")).name.endswith(second_controller.FILE) else 0
-        return Controller(int(words["BOOT_TIME"]) + second, int(words["NEXT_JOB_ID"]), words.get("SLURM_VERSION", ""))
+        boot_time, next_id = int(words["BOOT_TIME"]) + second, int(words["NEXT_JOB_ID"])
+        return Controller(boot_time, next_id, words.get("SLURM_VERSION", ""), has_fair_share)
     except (KeyError, ValueError) as error:
         raise Unavailable(f"scontrol show config: no usable BOOT_TIME and NEXT_JOB_ID in it ({error})") from error
+
+
+SHARES_FORMAT = "Account,User,NormShares,EffectvUsage,FairShare"
+
+
+def parse_shares(text: str) -> list[AccountShare]:
+    """The accounts that have users in an answer of `sshare -ahP` in SHARES_FORMAT, without root, whose usage is that of all.
+
+    A number that the answer does not have is 0.
+    """
+    shares: dict[str, tuple[float, float]] = {}
+    factors: dict[str, list[float]] = {}
+    for line in text.splitlines():
+        account, user, share, usage, factor = line.strip().split("|")
+        if account == "root":
+            continue
+        if user:
+            factors.setdefault(account, []).append(_fraction(factor))
+        else:
+            shares[account] = (_fraction(share), _fraction(usage))
+    return [AccountShare(name, *shares[name], sum(of) / len(of)) for name, of in factors.items() if name in shares]
+
+
+def _fraction(word: str) -> float:
+    """A number of sshare; 0 for what is none, such as an empty field."""
+    try:
+        return float(word)
+    except ValueError:
+        return 0.0
 
 
 def parse_nodes(text: str) -> Nodes:
@@ -358,6 +398,9 @@ class Slurm(ResourceManager):
 
     def diagnostics(self) -> dict[str, int | None]:
         return parse_diagnostics(self._ask("sdiag"))
+
+    def account_shares(self) -> list[AccountShare]:
+        return parse_shares(self._ask("sshare", "-ahP", f"--format={SHARES_FORMAT}"))
 
     def log_size(self) -> int:
         return daemon_log.size(self._instance / "log/slurmctld.log")
