@@ -15,6 +15,7 @@ from typing import Any
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock import clock_page
 from slurm_mirage.clock.event_clock import DRIVER
+from slurm_mirage.jobs.plan import read_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
 
 from .lane import Lane, read_rows
@@ -26,6 +27,8 @@ PERIOD = 0.002
 """Real seconds between two readings of the clock."""
 LOOK_EACH = 100
 """Readings of the clock between two looks at the run's progress."""
+LARGEST_FRACTION = 0.5
+"""Seconds by which a planned run time differs from that of the log at most (mirage/experiment/fractions.py)."""
 SLURMS_SECOND = 1.01
 """Seconds by which a length of Slurm's record, whose instants are whole seconds, may be too short."""
 _LOCK = struct.Struct("hhqqi4x")
@@ -104,11 +107,15 @@ class ClockWatch(threading.Thread):
             raise Wrong(f"the run made no progress for {self.longest_halt:.0f} s, wanted at most {LONGEST_HALT:.0f} s")
 
 
-def none_early(folder: Path, runtimes: Mapping[int, float]) -> int:
-    """Check the records of sigsleep and of Slurm: whoever completed has executed its run time (s, by number of the job).
+def none_early(folder: Path, logged: Mapping[int, float]) -> int:
+    """Check the records of sigsleep and of Slurm: whoever completed has executed its run time.
 
-    Returns how many jobs completed. Raises Wrong.
+    The plan's run times differ from those of the log by drawn fractions of a second.
+    logged: run times of the log (s), by number of the job. Returns how many jobs completed. Raises Wrong.
     """
+    runtimes = {row.id: row.runtime for row in read_plan(folder / "plan.csv")}
+    if any(abs(runtimes[number] - seconds) > LARGEST_FRACTION for number, seconds in logged.items()):
+        raise Wrong("plan.csv has other run times than the log")
     records, _ = read_log(folder / "sigsleep.log")
     completed = [record for record in records if record.completed]
     for record in completed:
