@@ -121,7 +121,7 @@ def none_early(folder: Path, logged: Mapping[int, float]) -> int:
     for record in completed:
         stopped = sum(one.resume_ns - one.suspend_ns for one in record.suspensions)
         executed = min(record.executed_ns, record.end_ns - record.start_ns - stopped)
-        if executed < record.runtime_ns or record.runtime_ns < runtimes[record.id] * 1e9:
+        if executed < record.runtime_ns or record.runtime_ns < round(runtimes[record.id] * 1e9):
             raise Wrong(f"job {record.id} ended after {executed / 1e9:.6f} s of {runtimes[record.id]:g} s")
     for row in read_rows(folder / "jobs.csv"):
         lasted = float(row["end"]) - float(row["start"]) if row["state"] == "COMPLETED" else float("inf")
