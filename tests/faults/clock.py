@@ -44,15 +44,15 @@ def _swf(jobs: int) -> str:
 
 
 class Killer:
-    """Kills and stops random processes of a lane's cluster while its clock is driven.
+    """Kills and stops random processes of a lane's cluster while the replay of a run drives its clock, from the first job on.
 
     kills: how many, by `PROGRAM SIGNAL`; left: how many are still to come
     """
 
-    def __init__(self, lane: Lane, weights: dict[str, int], seed: int) -> None:
+    def __init__(self, lane: Lane, run: str, weights: dict[str, int], seed: int) -> None:
         self.kills: Counter[str] = Counter()
         self.left = 0
-        self._lane, self._weights = lane, weights
+        self._lane, self._run, self._weights = lane, run, weights
         self._chance = random.Random(seed)
         self._stopped: dict[tuple[int, int], float] = {}
 
@@ -62,11 +62,15 @@ class Killer:
         following = 0.0
         while command.is_running:
             self._resume(time.monotonic())
-            if self.left and time.monotonic() >= following and driver_pid(self._lane) is not None and self._kill():
+            if self.left and time.monotonic() >= following and self._is_replayed() and self._kill():
                 self.left -= 1
                 following = time.monotonic() + self._chance.expovariate(1 / PAUSE)
             time.sleep(0.02)
         self._resume(float("inf"))
+
+    def _is_replayed(self) -> bool:
+        """Whether jobs of the run have been submitted, and the replay lives."""
+        return driver_pid(self._lane) is not None and bool(self._lane.progress(self._run).get("submitted"))
 
     def _resume(self, now: float) -> None:
         for process, until in list(self._stopped.items()):
@@ -122,7 +126,7 @@ def _kill_in_runs(lane: Lane, count: int, of_a_run: int, jobs: int, weights: dic
     while total.total() < count:
         number += 1
         run = lane.run(f"-{number}")
-        killer = Killer(lane, weights, number)
+        killer = Killer(lane, run, weights, number)
         watch = ClockWatch(lane, run)
         watch.start()
         try:
