@@ -245,10 +245,10 @@ class RunFolder:
 
     @cached_property
     def shares(self) -> pl.DataFrame:
-        """shares.csv: shares, usage and fair-share factors of the accounts in the course of the run (`run_samples.read_shares`)."""
-        from mirage.records.run_samples import read_shares
+        """shares.csv: shares, usage and fair-share factors of the accounts in the course of the run."""
+        from mirage.records.run_samples import read_figures
 
-        return read_shares(self.path / SHARES_FILE)
+        return read_figures(self.path / SHARES_FILE, texts=("account",))
 
     @cached_property
     def diagnostics(self) -> pl.DataFrame:

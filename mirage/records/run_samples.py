@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,11 @@ from slurm_mirage.base.strict_json import INSTANT, LARGEST
 from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS
 
 _MICROSECOND = 1e-6
-_BOUNDS = {**dict.fromkeys(("real", "virtual"), (0.0, INSTANT.most)), "cpu_busy": (-1.0, 2.0)}
+_BOUNDS = {
+    **dict.fromkeys(("real", "virtual"), (0.0, INSTANT.most)),
+    **dict.fromkeys(("share", "usage", "factor"), (0.0, 1.0)),
+    "cpu_busy": (-1.0, 2.0),
+}
 """Smallest and largest value of the figures that are not counts."""
 SILENT = "not_responding"
 LACKING = {
@@ -29,9 +33,10 @@ LACKING = {
 """Columns of samples.csv (without `nodes_`) that count nodes which take no jobs, in words."""
 
 
-def read_figures(path: Path) -> pl.DataFrame:
+def read_figures(path: Path, texts: Collection[str] = ()) -> pl.DataFrame:
     """Reads a CSV file of the monitor as numbers; null where a field is empty, no columns if the file is missing or empty.
 
+    texts: columns that have no numbers; they stay text.
     A row that a full disk has torn, alone or with the one after it, is left out: it has another number of fields than the heading,
     no end, or an impossible number. Raises WrongUse for a heading that names a column twice.
     """
@@ -43,25 +48,10 @@ def read_figures(path: Path) -> pl.DataFrame:
         raise WrongUse(f"{path} line 1: names a column twice", parameter="run")
     rows = [fields for line in lines[1:] if len(fields := line.split(",")) == len(heading)]
     text = pl.DataFrame(rows, schema=dict.fromkeys(heading, pl.String), orient="row")
-    frame = text.with_columns(pl.all().cast(pl.Float64, strict=False))
-    possible = {name: frame[name].is_between(*_BOUNDS.get(name, (0.0, LARGEST))).fill_null(False) for name in heading}
-    return frame.filter(pl.all_horizontal(text[name].is_in(["", "None"]) | possible[name] for name in heading))
-
-
-_OF_SHARE = ("virtual", "account", "share", "usage", "factor")
-
-
-def read_shares(path: Path) -> pl.DataFrame:
-    """Reads shares.csv: the shares of accounts at instants in virtual seconds, each from 0 to 1; no rows if the file is missing.
-
-    A row that is torn or has an impossible number is left out.
-    """
-    lines = read_text(path).split("\n")[1:-1] if path.exists() else []
-    rows = [fields for line in lines if len(fields := line.split(",")) == len(_OF_SHARE)]
-    text = pl.DataFrame(rows, schema=dict.fromkeys(_OF_SHARE, pl.String), orient="row")
-    frame = text.with_columns(pl.col(name).cast(pl.Float64, strict=False) for name in _OF_SHARE if name != "account")
-    largest = {"virtual": INSTANT.most, "share": 1.0, "usage": 1.0, "factor": 1.0}
-    return frame.filter(pl.all_horizontal(col(name).is_between(0.0, most) for name, most in largest.items()))
+    numbers = [name for name in heading if name not in texts]
+    frame = text.with_columns(col(name).cast(pl.Float64, strict=False) for name in numbers)
+    possible = {name: frame[name].is_between(*_BOUNDS.get(name, (0.0, LARGEST))).fill_null(False) for name in numbers}
+    return frame.filter(pl.all_horizontal(text[name].is_in(["", "None"]) | possible[name] for name in numbers))
 
 
 def longest_cycle(diagnostics: pl.DataFrame) -> float | None:

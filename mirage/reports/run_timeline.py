@@ -94,6 +94,8 @@ def _suspended(run: Run, frame: Timeline) -> Panel | None:
 def _shares(run: Run, frame: Timeline) -> Panel | None:
     """Fair-share factors of the accounts with the largest usage; None without samples of them."""
     sampled = run.folder.shares
+    if not {"virtual", "account", "share", "usage", "factor"} <= set(sampled.columns):
+        return None
     used = sampled.group_by("account").agg(pl.col("usage").mean()).filter(pl.col("usage") > 0)
     largest = used.sort("usage", "account", descending=[True, False])["account"].to_list()[: len(COLOURS)]
     series, words = [], []

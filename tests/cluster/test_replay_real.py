@@ -405,7 +405,7 @@ def kill_repeatedly(run: Run, seed: int) -> None:
 
 
 def is_sbatch(words: list[str], instance: Path) -> bool:
-    """Whether a command line is one of sbatch, of the release that the instance runs."""
+    """Return whether a command line runs the sbatch of the Slurm release of the instance."""
     return words[:1] == [f"{commands_of(instance)}/sbatch"]
 
 

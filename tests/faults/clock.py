@@ -69,7 +69,7 @@ class Killer:
         self._resume(float("inf"))
 
     def _is_replayed(self) -> bool:
-        """Whether jobs of the run have been submitted, and the replay lives."""
+        """Return whether the replay process runs and has submitted a job of the run."""
         return driver_pid(self._lane) is not None and bool(self._lane.progress(self._run).get("submitted"))
 
     def _resume(self, now: float) -> None:

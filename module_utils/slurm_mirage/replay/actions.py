@@ -55,8 +55,10 @@ class Cluster(Protocol):
         ...
 
     def may_cancel(self) -> bool:
-        """Whether a job may be cancelled now; else the recovery cancels the jobs whose cancellation the journal has. Raises Failed
-        or Stopped."""
+        """Return whether a job may be cancelled now. If not, its cancellation is only journalled, and the recovery carries it out.
+
+        Raises Failed or Stopped.
+        """
         ...
 
     def retry_until_answered(self, attempt: Callable[[], Answer], what: str = "") -> Answer:

@@ -66,7 +66,7 @@ class Comparison:
         return not (self.missing or self.unjournalled or self.surplus or self.stale or self.revived)
 
     def without_waiting(self) -> Comparison:
-        """The same without the cancellations of waiting jobs."""
+        """Return this comparison without the jobs to cancel that wait."""
         lists = (self.surplus, self.stale, self.revived)
         surplus, stale, revived = ([job for job in jobs if job[1] not in self.waiting] for jobs in lists)
         return replace(self, surplus=surplus, stale=stale, revived=revived)
@@ -170,7 +170,6 @@ class Recovery:
         self._all = submitter
         numbers = {row.id: row.index for row in submitter.plan}
         self.played = PlayedJobs(submitter.kind, numbers)
-        self._unsettled_since: float | None = None
         self._registered_at = math.inf
         self.again_at = math.inf
         """Real instant of the next comparison."""
@@ -182,8 +181,7 @@ class Recovery:
 
     def unsettle(self) -> None:
         """The controller or the replay was killed: wait for the nodes before jobs are submitted again."""
-        self._unsettled_since, self._registered_at = time.time(), math.inf
-        self._all.awaits_nodes = True
+        self._all.unsettled_since, self._registered_at = time.time(), math.inf
 
     def compare(self) -> bool:
         """Compare, and correct what differs; returns whether nothing did and no node is waited for.
@@ -211,7 +209,7 @@ class Recovery:
             log.warning("cancelling %d jobs whose cancellation was forgotten or put off", len(revived))
             self._all.retry_until_answered(lambda: self._all.manager.cancel(revived))
         missing = comparison.missing if settled else []
-        if settled and self._unsettled_since is not None:
+        if settled and self._all.unsettled_since is not None:
             self._all.retry_until_answered(lambda: self._all.manager.cancel_named(self._all.placeholder))
         for index in missing:
             self._all.waker.check()
@@ -306,11 +304,11 @@ class Recovery:
 
     def _settled(self) -> bool:
         """Whether all nodes have registered with the controller a moment ago, if that matters now."""
-        if self._unsettled_since is None:
+        if self._all.unsettled_since is None:
             return True
         nodes = self._all.retry_until_answered(self._all.manager.nodes)
         now = time.time()
-        if not nodes.groups["unknown"] or now > self._unsettled_since + REGISTRATION_TIMEOUT:
+        if not nodes.groups["unknown"] or now > self._all.unsettled_since + REGISTRATION_TIMEOUT:
             self._registered_at = min(self._registered_at, now)
         return now >= self._registered_at + KILLING
 
@@ -318,8 +316,8 @@ class Recovery:
         now = time.time()
         if not settled:
             self.again_at = now + LOOK_INTERVAL
-        elif self._unsettled_since is not None or not clean:
-            self._unsettled_since, self._all.awaits_nodes = None, False
+        elif self._all.unsettled_since is not None or not clean:
+            self._all.unsettled_since = None
             self.again_at = now + SETTLE
         else:
             self.again_at = math.inf

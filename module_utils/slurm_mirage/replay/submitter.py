@@ -77,8 +77,11 @@ class Submitter:
     """Jobs of this run in the completion log, as far as it was read."""
     doubtful: bool = False
     """Whether the controller may have been restarted since the last comparison."""
-    awaits_nodes: bool = False
-    """Whether the recovery waits for nodes to register with a controller: kept by it."""
+    unsettled_since: float | None = None
+    """Real instant since which the recovery waits for all nodes to register with the controller; None if it does not wait.
+
+    The recovery sets it.
+    """
     answered: dict[int | None, float] = field(default_factory=dict)
     """Real instant of the last answer of each controller, by its start: kept by the monitor."""
     halts: Halts = field(default_factory=Halts)
@@ -133,7 +136,7 @@ class Submitter:
         return self.history.job_ids[index]
 
     def may_cancel(self) -> bool:
-        """Whether a job may be cancelled: not while nodes have yet to register with a controller that was restarted.
+        """Return whether a job may be cancelled now: no after a restart of the controller until all nodes have registered with it.
 
         That controller may have a job as waiting whose program runs. As the node registers, Slurm ends the program of a job that
         waits, but not of one that was cancelled less than MessageTimeout ago (validate_jobs_on_node in job_mgr.c, Slurm 22.05).
@@ -141,7 +144,7 @@ class Submitter:
         """
         if self.retry_until_answered(self.manager.controller).boot_time != self.history.boot_time:
             self.doubtful = True
-        return not (self.doubtful or self.awaits_nodes)
+        return not self.doubtful and self.unsettled_since is None
 
     def held(self) -> Set[int]:
         """Ids of the jobs that were submitted held and are not released yet."""

@@ -243,7 +243,7 @@ class Controller:
     next_id: int
     version: str
     has_fair_share: bool = False
-    """Whether jobs have priorities by the shares of their accounts, so that `ResourceManager.account_shares` has some."""
+    """Whether fair share is part of the jobs' priorities. `ResourceManager.account_shares` then returns the accounts' shares."""
 
 
 @dataclass(frozen=True)

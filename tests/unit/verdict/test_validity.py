@@ -753,10 +753,10 @@ def test_figures_of_files_that_are_missing_empty_or_torn(tmp_path: Path) -> None
 
 def test_shares_of_a_file_that_is_missing_or_torn(tmp_path: Path) -> None:
     path = tmp_path / "shares.csv"
-    assert run_samples.read_shares(path).is_empty()
+    assert run_samples.read_figures(path, texts=("account",)).is_empty()
     lines = ["1.5,lab1,0.5,0.25,0.125", "1.5,lab2,0.5,1.75,0.5", "1.5,lab2,0.5,0.75,inf", "2.5,lab1,0.5,0.25,x", "2.5,lab1,0.5"]
     path.write_text("virtual,account,share,usage,factor\n" + "\n".join(lines))
-    assert run_samples.read_shares(path).rows() == [(1.5, "lab1", 0.5, 0.25, 0.125)]
+    assert run_samples.read_figures(path, texts=("account",)).rows() == [(1.5, "lab1", 0.5, 0.25, 0.125)]
 
 
 def test_nothing_is_made_of_a_row_that_a_full_disk_has_torn(tmp_path: Path) -> None:
