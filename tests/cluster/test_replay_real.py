@@ -358,7 +358,8 @@ def test_a_cancelled_job_ends_though_the_new_controller_has_it_as_waiting(make: 
         run.wait_for_submissions(1)
         process.send_signal(signal.SIGSTOP)
         submitted = time.time()
-        wait_until(lambda: (instance / "state" / "job_state").stat().st_mtime > submitted, "the job is saved")
+        saved = instance / "state" / "job_state"
+        wait_until(lambda: saved.exists() and saved.stat().st_mtime > submitted, "the job is saved")
         time.sleep(max(0.0, submitted + 6 - time.time()))
         slurm.set_partitions(partitions, are_open=True)
         wait_until(lambda: programs(run) != [], "the job runs")
