@@ -1,9 +1,10 @@
 """Compares start times of emulated schedules with those that a simulation of the same rules knows.
 
-    python -m benchmarks.fidelity [fifo] [easy] [report] [--speeds=20,100,500] [--replicas=3]
+    python -m benchmarks.fidelity [fifo] [easy] [report] [--speeds=event,20,100,500] [--replicas=3]
 
-Each run is a `make experiment`, kept as results/bench-fidelity-CONFIG-SPEED-REPLICA. Finished runs are reused, interrupted runs are
-resumed. The runs of each replica are in random order, always the same one, so that other load on the host does not follow SPEED.
+Each run is a `make experiment`, kept as results/bench-fidelity-CONFIG-SPEED-REPLICA; a replica's number is its SEED. `event` is the
+event-driven clock. Finished runs are reused, interrupted runs are resumed. The runs of each replica are in random order, always the
+same one, so that other load on the host does not follow SPEED.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from benchmarks import fidelity_differences as differences
 from benchmarks.clock import call, ending_of
+from benchmarks.fidelity_differences import EVENT, Speed
 from benchmarks.fidelity_workload import CONFIGS, MACHINE, to_swf, workload
 from benchmarks.figures import RESULTS, Benchmark, Figures, markdown
 from mirage import RESULTS as RUNS
@@ -27,6 +29,8 @@ from slurm_mirage.base.files import read_json
 CLUSTER = "bench-fidelity"
 LOG = RESULTS / "fidelity.log"
 SPAN = 3600.0  # approximate virtual seconds of a run
+DIGITS = dict.fromkeys(("turn", "spread", "at_zero", "slope", "low", "high"), 2) | dict.fromkeys(("p", "tau", "tau_p", "alike"), 3)
+EVENT_SPAN = 20.0  # approximate real seconds of a run on the event-driven clock
 VERDICT = ("submit_lag_p99", "runtime_stretch_p50", "runtime_stretch_p99", "host_cpu")
 
 
@@ -35,7 +39,7 @@ class Run:
     """One run of a workload."""
 
     config: str
-    speed: int
+    speed: Speed
     replica: int
 
     @property
@@ -44,7 +48,7 @@ class Run:
 
     def knobs(self, trace: Path) -> dict[str, str]:
         """Return the knobs of `make experiment`."""
-        given = {"CLUSTER": CLUSTER, "NODES": MACHINE, "CPUS": 1, "CONFIG": self.config}
+        given = {"CLUSTER": CLUSTER, "NODES": MACHINE, "CPUS": 1, "CONFIG": self.config, "SEED": self.replica}
         return {name: str(value) for name, value in {**given, "TRACE": trace, "SPEED": self.speed, "RUN": self.folder.name}.items()}
 
 
@@ -53,7 +57,7 @@ class Selection:
     """The configurations, speeds and replicas that the command line selects."""
 
     configs: tuple[str, ...] = tuple(CONFIGS)
-    speeds: tuple[int, ...] = (20, 100, 500)
+    speeds: tuple[Speed, ...] = (EVENT, 20, 100, 500)
     replicas: int = 3
     plays: bool = True
 
@@ -72,12 +76,13 @@ def select(arguments: Sequence[str]) -> Selection:
     words = [word for word in arguments if not word.startswith("--")]
     options = dict(word[2:].partition("=")[::2] for word in arguments if word.startswith("--"))
     if set(words) - {"report", *CONFIGS} or set(options) - {"speeds", "replicas"}:
-        raise ValueError("the arguments may be fifo, easy, report, --speeds=20,100,500, --replicas=3")
+        raise ValueError("the arguments may be fifo, easy, report, --speeds=event,20,100,500, --replicas=3")
     given = Selection(tuple(config for config in CONFIGS if config in words) or tuple(CONFIGS), plays="report" not in words)
-    speeds = tuple(int(word) for word in options["speeds"].split(",")) if "speeds" in options else given.speeds
+    named = options["speeds"].split(",") if "speeds" in options else given.speeds
+    speeds = tuple(EVENT if word == EVENT else int(word) for word in named)
     replicas = int(options.get("replicas", given.replicas))
-    if min(speeds) < 1 or replicas < 1:
-        raise ValueError("speeds and replicas must be whole numbers, 1 or more")
+    if min([replicas, *(speed for speed in speeds if isinstance(speed, int))]) < 1:
+        raise ValueError("replicas, and speeds but event, must be whole numbers, 1 or more")
     return Selection(given.configs, speeds, replicas, given.plays)
 
 
@@ -85,7 +90,8 @@ def play(run: Run) -> None:
     """Start or resume the run. Raises RuntimeError if it does not finish."""
     name = run.folder.name
     if ending_of(run.folder) is None:
-        print(f"  {name}: about {about(SPAN / run.speed)} and the start of the nodes", flush=True)
+        length = SPAN / run.speed if isinstance(run.speed, int) else EVENT_SPAN
+        print(f"  {name}: about {about(length)} and the start of the nodes", flush=True)
         trace = RESULTS / f"fidelity-{run.config}.swf"
         trace.parent.mkdir(parents=True, exist_ok=True)
         write_swf(to_swf(workload(run.config)), {"MaxProcs": str(MACHINE)}, trace)
@@ -119,7 +125,7 @@ def measure(selection: Selection) -> Figures:
         rows.append({**key, **differences.summary(frame), **judged})
         by_job.append((key, frame))
     return {
-        "runs": sorted(rows, key=lambda row: (row["config"] != "fifo", row["speed"], row["replica"])),
+        "runs": sorted(rows, key=differences.position),
         "jobs": differences.quantiles(by_job),
         "largest": differences.largest(by_job),
         "trends": differences.trends(rows),
@@ -132,7 +138,11 @@ def report(figures: Figures) -> str:
         return "there are no finished runs"
     tables = (
         ("start times, emulated minus simulated, in seconds of the trace; all jobs of all replicas", differences.QUANTILES, "jobs"),
-        ("bias: mean difference over the jobs of a run, mean of the replicas; what makes it up", differences.BIAS, "jobs"),
+        (
+            "bias: mean difference over the jobs of a run, mean and spread of the replicas; what makes it up",
+            differences.BIAS,
+            "jobs",
+        ),
         ("trends with SPEED, one observation for each run; seconds", differences.TREND, "trends"),
         ("the job with the largest difference, and what makes it up", differences.LARGEST, "largest"),
         ("runs", differences.RUNS, "runs"),
@@ -146,13 +156,12 @@ def _table(columns: dict[str, str], rows: Sequence[Figures]) -> str:
 
 
 def _number(name: str, value: object) -> object:
-    """The value with one decimal; a turn and slopes with two; p values and Kendall's tau with three."""
+    """The value with the decimals of DIGITS, one by default."""
     if not isinstance(value, float):
         return value
     if name in ("p", "tau_p") and value < 0.001:
         return "< 0.001"
-    digits = 3 if name in ("p", "tau", "tau_p") else 2 if name in ("turn", "at_zero", "slope", "low", "high") else 1
-    return f"{value + 0.0:.{digits}f}"
+    return f"{value + 0.0:.{DIGITS.get(name, 1)}f}"
 
 
 def main() -> int:

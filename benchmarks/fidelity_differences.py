@@ -6,20 +6,24 @@ import statistics
 from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
-from scipy.stats import t
+from scipy.stats import kendalltau, t
 
 from benchmarks.clock_error import trend
 from benchmarks.fidelity_workload import INTERVAL, Numbers, Times, passes, phases, workload
 from benchmarks.figures import Figures
 
+EVENT = "event"
+Speed = int | Literal["event"]
 CAUSES = ("lag", "runs", "turns")
 
 QUANTILES = {"config": "CONFIG", "speed": "SPEED", "p1": "p1", "p10": "p10", "p50": "p50", "p90": "p90", "p99": "p99"}
 QUANTILES |= {"abs50": "abs. p50", "abs90": "abs. p90", "abs99": "abs. p99", "order": "other order, pairs"}
 BIAS = {"config": "CONFIG", "speed": "SPEED", "mean": "mean", "half": "± (95 %)", "percent": "% of the mean wait"}
+BIAS |= {"spread": "spread over the seeds", "alike": "Kendall's tau of the starts"}
 BIAS |= {"lag": "by submission", "runs": "by run times", "turns": "by turns", "turn": "a turn"}
 TREND = {
     "figure": "",
@@ -49,8 +53,8 @@ RUNS |= {"host_cpu": "host CPU, %", "verdict": "verdict"}
 def of_run(folder: Path, config: str) -> pl.DataFrame:
     """The jobs of a finished run with differences in seconds of the trace.
 
-    Columns: id, processors, wait (simulated), `late` (start minus the simulated start, in the mean over the phases of the backfill
-    scheduler), and its parts, which sum up to it:
+    Columns: id, processors, wait and start (simulated, in the mean over the phases of the backfill scheduler), `late` (start minus
+    the simulated start), and its parts, which sum up to it:
 
     * lag: difference that the simulation shows if each job is submitted when Slurm accepted it;
     * runs: what is added if each job runs as long as Slurm recorded;
@@ -80,6 +84,7 @@ def of_run(folder: Path, config: str) -> pl.DataFrame:
         "id",
         "processors",
         wait=pl.Series(known - jobs["submit"].to_numpy()),
+        start=pl.Series(known),
         late=pl.Series(late),
         lag=pl.Series(by_lag),
         runs=pl.Series(by_runs - by_lag),
@@ -108,30 +113,43 @@ def _in_order(jobs: pl.DataFrame, config: str, order: Numbers) -> Times:
 
 
 def summary(frame: pl.DataFrame) -> Figures:
-    """The means of a run over its jobs; `turn`: seconds that a turn adds, least squares of `turns` on `chain` without constant."""
+    """The means of a run over its jobs.
+
+    turn: seconds that a turn adds, least squares of `turns` on `chain` without constant
+    alike: Kendall's tau-b of the simulated and the emulated start times, 1 if all jobs start in the same order
+    """
     means = {name: float(frame.select(pl.col(name).mean()).item()) for name in ("late", "wait", *CAUSES)}
     late = means.pop("late")
     turns, chain = frame["turns"].to_numpy(), frame["chain"].to_numpy()
     means["turn"] = float((turns * chain).sum() / (chain * chain).sum())
-    return {"mean": late, "order": int(frame["order"][0]), **means, "wait": means["wait"] + late}
+    start = frame["start"].to_numpy()
+    alike = float(kendalltau(start, start + frame["late"].to_numpy()).statistic)
+    return {"mean": late, "order": int(frame["order"][0]), "alike": alike, **means, "wait": means["wait"] + late}
 
 
 Runs = Sequence[tuple[Figures, pl.DataFrame]]
 
 
+def position(key: Figures) -> tuple[object, ...]:
+    """Where a row stands in a table: `fifo` first, the event-driven clock before the speeds, then by replica if it has one."""
+    speed = key["speed"]
+    return key["config"] != "fifo", key["config"], speed != EVENT, 0 if speed == EVENT else speed, key.get("replica", 0)
+
+
 def _by_speed(runs: Runs) -> list[tuple[Figures, Runs]]:
-    """The runs of each configuration and speed, `fifo` first, in order of speed."""
-    keys = sorted({(key["config"] != "fifo", key["config"], key["speed"]) for key, _ in runs})
+    """The runs of each configuration and speed, in the order of `position`."""
+    keys = sorted({(key["config"], key["speed"]) for key, _ in runs}, key=lambda key: position({"config": key[0], "speed": key[1]}))
     return [
         ({"config": config, "speed": speed}, [run for run in runs if (run[0]["config"], run[0]["speed"]) == (config, speed)])
-        for _, config, speed in keys
+        for config, speed in keys
     ]
 
 
 def quantiles(runs: Runs) -> list[Figures]:
     """By configuration and speed: quantiles of the differences over all jobs and replicas, their mean with its interval, causes.
 
-    `half` is half the width of Student's 95 % interval over the means of the replicas, None for a single one.
+    `half` is half the width of Student's 95 % interval over the means of the replicas and `spread` their standard deviation, None
+    for a single one.
     """
     rows = []
     for key, of_speed in _by_speed(runs):
@@ -141,10 +159,11 @@ def quantiles(runs: Runs) -> list[Figures]:
         absolute = {f"abs{rank}": float(np.quantile(np.abs(late), rank / 100)) for rank in (50, 90, 99)}
         mean = statistics.fmean(one["mean"] for one in means)
         wait = statistics.fmean(one["wait"] - one["mean"] for one in means)
-        causes = {name: statistics.fmean(one[name] for one in means) for name in (*CAUSES, "turn")}
+        causes = {name: statistics.fmean(one[name] for one in means) for name in (*CAUSES, "turn", "alike")}
         order = ", ".join(str(one["order"]) for one in means)
         half = _half_width([one["mean"] for one in means])
-        bias = {"mean": mean, "half": half, "percent": mean / wait * 100, **causes, "order": order}
+        spread = statistics.stdev(one["mean"] for one in means) if len(means) > 1 else None
+        bias = {"mean": mean, "half": half, "percent": mean / wait * 100, "spread": spread, **causes, "order": order}
         rows.append({**key, **signed, **absolute, **bias})
     return rows
 
@@ -166,7 +185,11 @@ def largest(runs: Runs) -> list[Figures]:
 
 
 def trends(rows: Sequence[Figures]) -> list[Figures]:
-    """By configuration, trends with SPEED of the runs' mean differences and of what a turn adds, see `clock_error.trend`."""
+    """By configuration, trends with SPEED of the runs' mean differences and of what a turn adds, see `clock_error.trend`.
+
+    Runs on the event-driven clock have no SPEED, and do not count.
+    """
+    rows = [row for row in rows if row["speed"] != EVENT]
     found = []
     for figure, name in {"mean difference": "mean", "a turn": "turn"}.items():
         for config in dict.fromkeys(row["config"] for row in sorted(rows, key=lambda row: row["config"] != "fifo")):

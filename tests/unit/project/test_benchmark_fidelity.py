@@ -66,15 +66,17 @@ def test_the_workload_survives_its_file(tmp_path: Path) -> None:
 
 def test_each_replica_has_all_runs_in_another_order_which_is_always_the_same() -> None:
     runs = Selection().runs()
-    blocks = [[(run.config, run.speed) for run in runs[6 * k : 6 * k + 6]] for k in range(3)]
-    assert all(len(set(block)) == 6 for block in blocks)
+    blocks = [[(run.config, run.speed) for run in runs[8 * k : 8 * k + 8]] for k in range(3)]
+    assert all(len(set(block)) == 8 for block in blocks)
     assert len({tuple(block) for block in blocks}) == 3
     assert runs == Selection().runs()
 
 
 def test_arguments() -> None:
     assert select(["easy", "report", "--speeds=20", "--replicas=2"]) == Selection(("easy",), (20,), 2, False)
-    for wrong in (["quick"], ["--speed=3"], ["--speeds=0"], ["--replicas=x"]):
+    assert select(["--speeds=event"]).speeds == ("event",)
+    assert select(["fifo", "--speeds=event,20"]) == Selection(("fifo",), ("event", 20), 3, True)
+    for wrong in (["quick"], ["--speed=3"], ["--speeds=0"], ["--speeds=event,0"], ["--speeds=events"], ["--replicas=x"]):
         with pytest.raises(ValueError, match=r"may be|whole|literal"):
             select(wrong)
 
@@ -163,17 +165,23 @@ def test_trends_by_hand() -> None:
     assert trend["runs"] == 6
     assert 0 < trend["p"] < 0.1
     assert trend["tau"] == pytest.approx(12 / (13 * 12) ** 0.5)
+    assert differences.trends([*rows, {"config": "fifo", "speed": "event", "mean": 99.0, "turn": 99.0}])[0] == trend
     assert differences.trends(rows[:2]) == []
 
 
 def test_quantiles_and_the_interval_over_replicas() -> None:
     def frame(late: list[float]) -> pl.DataFrame:
-        return pl.DataFrame({"id": [1, 2, 3], "processors": [1, 1, 1], "wait": [10.0] * 3, "late": late}).with_columns(
+        jobs = {"id": [1, 2, 3], "processors": [1, 1, 1], "wait": [10.0] * 3, "start": [100.0, 101.0, 200.0], "late": late}
+        return pl.DataFrame(jobs).with_columns(
             lag=pl.lit(0.0), runs=pl.lit(0.0), turns=pl.col("late"), chain=pl.Series([0, 1, 2]), order=pl.lit(0)
         )
 
     runs = [({"config": "easy", "speed": 20, "replica": k}, frame([-4.0, 0.0, k + 3.0])) for k in (1, 2)]
-    [row] = differences.quantiles(runs)
+    event = ({"config": "easy", "speed": "event", "replica": 1}, frame([2.0, 0.0, 0.0]))
+    first, row = differences.quantiles([*runs, event])
+    assert (first["speed"], first["spread"], first["half"]) == ("event", None, None)
+    assert first["alike"] == pytest.approx(1 / 3)  # one pair of three starts the other way round
+    assert (row["alike"], row["spread"]) == pytest.approx((1.0, 1 / 18**0.5))
     assert (row["p50"], row["abs50"], row["mean"], row["percent"]) == pytest.approx((0.0, 4.0, 1 / 6, 100 / 60))
     assert row["turn"] == pytest.approx((8 / 5 + 10 / 5) / 2)
     assert row["half"] == pytest.approx(12.706 * (1 / 18**0.5) / 2**0.5, rel=1e-3)
@@ -187,3 +195,4 @@ def test_a_run_is_kept_by_its_configuration_speed_and_replica() -> None:
     run = Run("easy", 100, 2)
     assert run.folder.name == "bench-fidelity-easy-100-2"
     assert run.knobs(Path("x.swf"))["CONFIG"] == "easy"
+    assert run.knobs(Path("x.swf"))["SEED"] == "2"
