@@ -79,7 +79,7 @@ def select(arguments: Sequence[str]) -> Selection:
         raise ValueError("the arguments may be fifo, easy, report, --speeds=event,20,100,500, --replicas=3")
     given = Selection(tuple(config for config in CONFIGS if config in words) or tuple(CONFIGS), plays="report" not in words)
     named = options["speeds"].split(",") if "speeds" in options else given.speeds
-    speeds = tuple(EVENT if word == EVENT else int(word) for word in named)
+    speeds: tuple[Speed, ...] = tuple(EVENT if word == EVENT else int(word) for word in named)
     replicas = int(options.get("replicas", given.replicas))
     if min([replicas, *(speed for speed in speeds if isinstance(speed, int))]) < 1:
         raise ValueError("replicas, and speeds but event, must be whole numbers, 1 or more")

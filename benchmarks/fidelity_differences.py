@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -16,7 +16,7 @@ from benchmarks.clock_error import trend
 from benchmarks.fidelity_workload import INTERVAL, Numbers, Times, passes, phases, workload
 from benchmarks.figures import Figures
 
-EVENT = "event"
+EVENT: Final = "event"
 Speed = int | Literal["event"]
 CAUSES = ("lag", "runs", "turns")
 
