@@ -23,6 +23,7 @@ from typing import Any
 from mirage import ROOT
 from mirage.experiment import standing
 from mirage.experiment.endings import Failed, Interrupted
+from mirage.experiment.extra_variables import untrusted
 from mirage.experiment.preflight import INSTANCES
 from mirage.knobs.table import BY_NAME
 from mirage.records.run_folder import RunFolder
@@ -262,7 +263,9 @@ def run_playbook(
             project_dir=str(ROOT),
             playbook=f"playbooks/{name}.yml",
             inventory=inventories,
-            extravars={**variables, **standing.digests(variables, inventory), **({"experiment_look": LOOK} if instance else {})},
+            extravars=untrusted(
+                {**variables, **standing.digests(variables, inventory), **({"experiment_look": LOOK} if instance else {})}
+            ),
             envvars=environment(),
             # Seconds between two calls of cancel_callback while Ansible writes nothing.
             settings={"pexpect_timeout": 1},

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pytest
 from farm_states import farm_state
+from playbook_projects import project_with, run
 
 from mirage.experiment import playbook
 from mirage.experiment.endings import Ending, Failed
+from mirage.experiment.extra_variables import untrusted
 from mirage.terminal import status
 from mirage.terminal.progress import local_progress
 from mirage.terminal.screen import Screen, progress_line, start_line, time_left
@@ -182,17 +184,11 @@ module.exit_json(changed=False)
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with these playbooks, and the real configuration and inventories."""
-    (tmp_path / "playbooks").mkdir()
-    for name, text in PLAYBOOKS.items():
-        (tmp_path / f"playbooks/{name}.yml").write_text(textwrap.dedent(text))
     (tmp_path / "library").mkdir()
     (tmp_path / "library/counter_info.py").write_text(COUNTER.lstrip())
     for name in ("slurm_farm", "slurm_farm_info"):
         (tmp_path / f"library/{name}.py").write_text(WAITING.lstrip())
-    (tmp_path / "ansible.cfg").write_text((ROOT / "ansible.cfg").read_text())
-    (tmp_path / "inventories").symlink_to(ROOT / "inventories")
-    monkeypatch.setattr(playbook, "ROOT", tmp_path)
-    return tmp_path
+    return project_with(tmp_path, monkeypatch, PLAYBOOKS)
 
 
 class Terminal(io.StringIO):
@@ -202,12 +198,6 @@ class Terminal(io.StringIO):
     def lines(self) -> list[str]:
         """What it has shown, one after the other."""
         return [line.rstrip("\n") for line in self.getvalue().split("\r\x1b[K") if line]
-
-
-def run(project: Path, name: str, stream: io.StringIO | None = None, **variables: object) -> playbook.Watcher:
-    screen = Screen(stream or io.StringIO())
-    inventory = project / "inventories/local"
-    return playbook.run_playbook(name, {"folder": str(project), **variables}, inventory, screen, project / "log")
 
 
 def test_a_playbook_that_works(project: Path) -> None:
@@ -352,10 +342,10 @@ def test_an_interrupted_playbook_ends_cleanly(project: Path, number: signal.Sign
 def test_what_a_killed_program_left_of_ansible_is_ended(tmp_path: Path) -> None:
     """Processes with the words of an ansible-playbook, on this run, on runs of this campaign, and on those of another."""
     started = []
-    for run in ("mine/fifo-1", "mine/calibration", "mine-too/fifo-1", "mine"):
-        variables = tmp_path / run.replace("/", "-") / "env/extravars"
+    for name in ("mine/fifo-1", "mine/calibration", "mine-too/fifo-1", "mine"):
+        variables = tmp_path / name.replace("/", "-") / "env/extravars"
         variables.parent.mkdir(parents=True)
-        variables.write_text(json.dumps({"experiment_results_dir": f"{tmp_path}/results/{run}"}))
+        variables.write_text(json.dumps(untrusted({"experiment_results_dir": f"{tmp_path}/results/{name}"})))
         started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "-e", f"@{variables}"]))
     # Its variables are gone: nobody knows what it works on.
     started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "-e", f"@{tmp_path}/env/extravars"]))
