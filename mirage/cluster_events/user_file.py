@@ -67,7 +67,8 @@ def read(path: str) -> UserFile:
 
 def _lines(name: str, text: str) -> Iterator[Line]:
     columns = list(HEADING)
-    reader = csv.reader((line if not line.lstrip().startswith("#") else "" for line in text.splitlines()), skipinitialspace=True)
+    lines = text.replace("\r\n", "\n").split("\n")
+    reader = csv.reader((f"{line}\n" if not line.lstrip().startswith("#") else "\n" for line in lines), skipinitialspace=True)
     is_first = True
     while True:
         try:
@@ -80,6 +81,8 @@ def _lines(name: str, text: str) -> Iterator[Line]:
         if not any(fields):
             continue
         place = f"{name}:{reader.line_num}"
+        if column := next((at for at, field in enumerate(fields, 1) if not field.isprintable()), 0):
+            raise WrongUse(f"{place}: field {column} has a line break or another control character", parameter=PARAMETER)
         if is_first and fields[0].lower() in (*HEADING, "number"):
             columns = [field.lower() for field in fields]
             if not set(HEADING[:2]) <= set(columns):

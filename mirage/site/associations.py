@@ -13,7 +13,7 @@ from typing import Any
 
 from mirage.site.archive import Archive
 from slurm_mirage.rm.slurm import job_users
-from slurm_mirage.rm.slurm.accounting import FIRST_QOS
+from slurm_mirage.rm.slurm.accounting import FIRST_QOS, QOS_NAME
 
 ASSOC, QOS, CONFIG = "sacctmgr/assoc.txt", "sacctmgr/qos.txt", "scontrol/config.txt"
 ROOT = "root"
@@ -138,7 +138,9 @@ def _from_root(accounts: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _qos(taken: Archive, known: Collection[str], left_out: dict[tuple[str, str], int]) -> list[dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for _, row in of_cluster(taken, QOS, ("name",)):
+    for line, row in of_cluster(taken, QOS, ("name",)):
+        if not QOS_NAME.match(row["name"].lower()):
+            raise taken.wrong(QOS, line, f"{row['name'][:40]!r} is no name of a QOS: letters, digits, '_' and '-'")
         if match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", row.get("gracetime", "")):
             days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
             row["gracetime"] = str(((days * 24 + hours) * 60 + minutes) * 60 + seconds)

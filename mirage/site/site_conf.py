@@ -175,6 +175,8 @@ def read(path: Path | str, accounting: str = "auto") -> SiteConf:
                 defaults[kind.lower()] = words
             elif kind.lower() == "nodename":
                 _add_nodes(site, nodes, name, words, line.where)
+            elif re.search(r"[\s,]", name):
+                raise WrongUse(f"{line.where}: PartitionName: a name has no blank and no comma", parameter="slurm_conf")
             else:
                 partitions.append((name, words))
         elif kind.lower() == "nodeset":

@@ -49,6 +49,7 @@ _FORMS = {
     **dict.fromkeys(["AllocCPUS", "NCPUS", "ReqCPUS"], _WHOLE),
     **dict.fromkeys(["NNodes", "AllocNodes", "ReqNodes"], r"[0-9]{1,20}(?:\.[0-9]{1,9})?[KMGTP?]?"),
     **dict.fromkeys(["AllocTRES", "ReqTRES"], r"(?:[^=,|]+=[^=,|]*,)*[^=,|]+=[^=,|]*|"),
+    **dict.fromkeys(["User", "Group", "Account", "Partition", "QOS", "Cluster"], r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*"),
     "ReqMem": rf"{MEMORY}|\?|UNLIMITED|INFINITE|",
     "JobID": rf"{_NUMBER}([_+]({_NUMBER}|\[.*\]))?(\..+)?",
     "JobIDRaw": rf"{_NUMBER}(\..+)?",

@@ -28,7 +28,8 @@ CHUNK = 250
 """Names in one call of sacctmgr: a call takes half a second, but one of all users of a log would take longer than slurmdbd may."""
 LOAD = "load"
 """The word after which sacctmgr reads a file with users and accounts."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")  # Slurm keeps names in lower case
+QOS_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+"""A name of a QOS. Slurm keeps names in lower case."""
 
 
 def account_of(user: int) -> str:
@@ -43,7 +44,7 @@ def qos_of(entries: Any, where: str) -> dict[str, dict[str, str]]:
     qos: dict[str, dict[str, str]] = {}
     for number, entry in enumerate(entries, 1):
         name = str(entry.get("name", ""))
-        if not _NAME.match(name) or name in qos:
+        if not QOS_NAME.match(name) or name in qos:
             raise WrongUse(f"{where}: qos {number}: name {name!r}: lower-case letters, digits, '_', '-', and no other's name")
         words = {str(key): value_of(value) for key, value in entry.items() if key != "name"}
         for key, text in words.items():
