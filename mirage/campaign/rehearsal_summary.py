@@ -85,14 +85,9 @@ def _parting(folder: Path, content: Content, other: str) -> Iterator[str]:
         return
     far = ", ".join(str(one.far.height) for one in found)
     yield f"Starts that differ by more than a minute, of {jobs}, with the same submissions: {far}."
-    first = next((one for one in found if one.far.height), None)
-    if first is None:
-        parted = next(one for one in found if one.moved.height)
-        job, what = parted.moved.row(0, named=True), "the first job that differs"
-    else:
-        parted, job, what = first, first.far.row(0, named=True), "the first start that differs by more than a minute"
+    parted = next((one for one in found if one.far.height), None) or next(one for one in found if one.moved.height)
     yield from ("", "```")
-    yield from (textwrap.shorten(line.strip(), _WIDE * 3, placeholder=" ...") for line in parted.lines(job, what))
+    yield from (textwrap.shorten(line.strip(), _WIDE * 3, placeholder=" ...") for line in parted.first_lines())
     yield "```"
     yield ""
     yield f'All of it: `make diff RUNS="{folder.name}/{parted.names[0]} {folder.name}/{parted.names[1]}"`.'

@@ -1,6 +1,6 @@
-"""`make diff RUNS="a b"`: where two runs of a workload part: what of their inputs and hosts differs, the first job that started at
-another instant, with the queue and the free processors of both runs then, how many jobs that moved, and how near the first run
-comes to the second. Nothing is written.
+"""`make diff RUNS="a b"`: where two runs of a workload part: what of their inputs and hosts differs, the first job that started or
+ended at another instant or had other nodes, with the queue and the free processors of both runs then, how many jobs that moved, and
+how near the first run comes to the second. Nothing is written.
 
 Two runs of one command on the event clock have the same schedule (docs/event-clock.md). For two runs of one command at a constant
 speed the nearness is the least that a comparison with a log can show (docs/results.md).
@@ -47,20 +47,16 @@ def diff(knobs: Knobs, screen: Screen) -> Ending:
         return Ending(
             "failed", f"{counted(parted.alone, 'job')} of {names[0]} and {names[1]} are in one of them only: other workloads"
         )
-    if parted.moved.is_empty():
-        jobs = counted(parted.pairs.height, "job")
+    jobs = counted(parted.pairs.height, "job")
+    if parted.parted.is_empty():
         return Ending("ok", f"equal: all {jobs} of {names[0]} and {names[1]} start and end at the same instants")
-    job = parted.moved.row(0, named=True)
-    for line in parted.lines(job, "the first job that differs"):
+    for line in parted.first_lines():
         screen.say(line)
-    if parted.far.height and (other := parted.far.row(0, named=True))["id"] != job["id"]:
-        for line in parted.lines(other, "the first start that differs by more than a minute"):
-            screen.say(line)
     if (near := _nearness(first.schedule.jobs, second.schedule.jobs)) is not None:
         screen.say(near)
-    jobs = counted(parted.pairs.height, "job")
-    words = f"{parted.moved.height} of {jobs} differ, {parted.far.height} of them by more than a minute; mean wait"
-    waits = parted.mean_waits
+    waits, elsewhere = parted.mean_waits, parted.parted.height - parted.moved.height
+    nodes = f", {elsewhere} more have other nodes only" if elsewhere else ""
+    words = f"{parted.moved.height} of {jobs} differ, {parted.far.height} of them by more than a minute{nodes}; mean wait"
     return Ending("failed", f"{words} {waits[0]:.6g} s in {names[0]}, {waits[1]:.6g} s in {names[1]}")
 
 

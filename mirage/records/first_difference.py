@@ -1,4 +1,4 @@
-"""Where two runs of a workload part: the first job that starts or ends at another instant, and what both runs did then."""
+"""Where two runs of a workload part: the first job that starts or ends at another instant or has other nodes, and what both did."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
+from mirage.records.node_lists import SCHEMA, node_lists
 from mirage.records.run_folder import RunFolder
 from mirage.text.words import counted, duration
 
@@ -45,9 +46,20 @@ class Differences:
     @cached_property
     def moved(self) -> pl.DataFrame:
         """The jobs that start or end at another instant, with the first of these instants (`at`), in its order."""
-        differs = [col(name).ne_missing(col(f"{name}{_SECOND}")) for name in ("start", "end")]
-        first = pl.min_horizontal("start", f"start{_SECOND}", "end", f"end{_SECOND}")
-        return self.pairs.filter(pl.any_horizontal(differs)).with_columns(at=first).sort("at", "id")
+        return self.pairs.with_columns(at=_first_instant()).drop_nulls("at").sort("at", "id")
+
+    @cached_property
+    def parted(self) -> pl.DataFrame:
+        """The jobs that start or end at another instant or start on other nodes, with the instant of the first of these differences
+        (`at`), in its order; nodes and nodes_2 are null where the record of a run does not have them."""
+        pairs = self.pairs
+        for run, name in zip(self.runs, ("nodes", f"nodes{_SECOND}"), strict=True):
+            lists = node_lists(run, str(run.experiment.get("run") or run.name))
+            known = pl.DataFrame(schema=SCHEMA) if lists is None else lists
+            pairs = pairs.join(known.select("id", col("node_list").alias(name)), on="id", how="left", maintain_order="left")
+        has_other_nodes = (col("nodes") != col(f"nodes{_SECOND}")).fill_null(False)
+        other = pl.when(has_other_nodes).then(pl.min_horizontal("start", f"start{_SECOND}"))
+        return pairs.with_columns(at=pl.min_horizontal(_first_instant(), other)).drop_nulls("at").sort("at", "id")
 
     @cached_property
     def far(self) -> pl.DataFrame:
@@ -62,12 +74,30 @@ class Differences:
         waits = [self.pairs.select((col(f"start{one}") - col(f"submit{one}")).mean()).item() for one in ("", _SECOND)]
         return waits[0] or 0.0, waits[1] or 0.0
 
+    def first_lines(self) -> Iterator[str]:
+        """What both runs did with the first job that differs, and, if another job is the first one whose starts are more than a
+        minute apart, with that one."""
+        job = self.parted.row(0, named=True)
+        yield from self.lines(job, "the first job that differs")
+        if self.far.height and (other := self.far.row(0, named=True))["id"] != job["id"]:
+            yield from self.lines(other, "the first start that differs by more than a minute")
+
     def lines(self, job: dict[str, Any], what: str) -> Iterator[str]:
-        """What both runs did with a job of `moved` or `far`, and what they looked like before the first instant that differs."""
+        """What both runs did with a job of `parted` or `far`, and what they looked like before the first instant that differs."""
         yield f"{what}, at {job['at']:.6f}: {job['id']}, {counted(job['processors'], 'processor')}"
+        has_other_nodes = job.get("nodes") != job.get(f"nodes{_SECOND}")
         for name, run, suffix in zip(self.names, self.runs, ("", _SECOND), strict=True):
-            yield f"  {name}: {_instants(job[f'start{suffix}'], job[f'end{suffix}'])}; {_machine(run, job['at'])}"
+            nodes = f" on {job[f'nodes{suffix}'] or 'unknown nodes'}" if has_other_nodes else ""
+            yield f"  {name}: {_instants(job[f'start{suffix}'], job[f'end{suffix}'])}{nodes}; {_machine(run, job['at'])}"
             yield from (f"    {line}" for line in _decisions(run, job["at"]))
+
+
+def _first_instant() -> pl.Expr:
+    """The first instant at which a start or an end differs; null if both are equal."""
+    return pl.min_horizontal(
+        pl.when(col(name).ne_missing(col(f"{name}{_SECOND}"))).then(pl.min_horizontal(name, f"{name}{_SECOND}"))
+        for name in ("start", "end")
+    )
 
 
 def _present(run: RunFolder, at: float) -> pl.DataFrame:

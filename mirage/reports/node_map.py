@@ -12,8 +12,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mirage.metrics.allocations import effective, holdings
-from slurm_mirage.rm.api import CompletedJob
-from slurm_mirage.rm.slurm.records import split_completions
 
 Floats = NDArray[np.float64]
 Ranges = list[tuple[float, float]]
@@ -22,7 +20,6 @@ _LINE = re.compile(r"^NodeName=(?P<names>\S+)(?P<options>.*)$", re.MULTILINE | r
 # One part of a node list: n[1-3,7], or fat2.
 _PART = re.compile(r"(?P<prefix>[^\[\],]*?)(?:\[(?P<ranges>[\d,-]+)\]|(?P<number>\d*))(?:,|$)")
 _RUNS = {"prefix": pl.String, "low": pl.Int64, "high": pl.Int64, "place": pl.Int64, "cpus": pl.Int64}
-_LISTS = {"id": pl.Int64, "node_list": pl.String}
 _CPUS = re.compile(r"\bCPUs=(\d+)", re.IGNORECASE)
 
 
@@ -93,32 +90,6 @@ class Boxes:
         return cls(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], table[:, 3], table[:, 4], table[:, 5], missing)
 
 
-def node_lists(jobcomp: str, run: str) -> pl.DataFrame:
-    """Columns id and node_list of the jobs of `run` from the text of Slurm's job completion log (jobcomp/filetxt).
-
-    For a requeued job the node list is that of its last execution. A job whose node list Slurm cut off is left out.
-    """
-    records, _ = split_completions(jobcomp.encode())
-    lines = pl.Series([record.text for record in records], dtype=pl.String).to_frame("line").lazy()
-    field = pl.col("line").str
-    jobs = lines.select(
-        id=field.extract(rf" Name={re.escape(run)}\.(\d+) ").cast(pl.Int64), node_list=field.extract(r" NodeList=(\S+) ")
-    )
-    known = jobs.filter(pl.col("id").is_not_null() & ~pl.col("node_list").is_in(["(null)", "None"]))
-    return known.unique("id", keep="last", maintain_order=True).collect()
-
-
-def lists_of(completed: Sequence[CompletedJob], run: str) -> pl.DataFrame:
-    """The same as `node_lists`, from the runs of jobs in the record of any manager."""
-    rows = [
-        (job.name.removeprefix(f"{run}."), job.hosts)
-        for job in completed
-        if job.ran and job.hosts and job.name.startswith(f"{run}.")
-    ]
-    known = pl.DataFrame([(int(number), hosts) for number, hosts in rows if number.isdigit()], schema=_LISTS, orient="row")
-    return known.unique("id", keep="last", maintain_order=True)
-
-
 def stretches(jobs: pl.DataFrame, suspensions: pl.DataFrame | None, allocations: pl.DataFrame | None = None) -> pl.DataFrame:
     """The intervals in which jobs used processors (id, processors, begin, end), in order of begin; several for jobs that were
     suspended or changed their size.
@@ -145,7 +116,7 @@ def recorded(parts: pl.DataFrame, lists: pl.DataFrame, machine: Machine, *, apar
     """Boxes of jobs on their recorded nodes. Only a job's total of processors is recorded; it is spread evenly over its nodes.
 
     parts: result of `stretches`
-    lists: result of `node_lists`
+    lists: columns id and node_list, as `records.node_lists`
     apart: whether jobs that share a node get separate boxes, each in the lowest free part of the node (the processors of a job on
         a node are not recorded); otherwise boxes cover whole nodes
     """

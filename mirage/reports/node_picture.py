@@ -8,12 +8,12 @@ from itertools import groupby
 
 import polars as pl
 
+from mirage.records.node_lists import node_lists
 from mirage.reports import node_map
 from mirage.reports.node_map import Boxes
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import ACROSS, DOWN, Panel, Timeline, grey_png
 from mirage.text.words import counted, duration, number, percent
-from slurm_mirage.rm.managers import DEFAULT
 
 # Above these numbers rectangles of jobs would be too small, and the page too large.
 MOST_NODES, MOST_JOBS, MOST_BOXES = 300, 2000, 12_000
@@ -32,7 +32,7 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
         return None
     nodes, names = len(run.machine.cpus), run.folder.manager.names
     by = names.manager
-    lists = _lists(run)
+    lists = node_lists(run.folder, run.name)
     is_few = nodes <= MOST_NODES and started.height <= MOST_JOBS
     if lists is None or lists.is_empty():
         boxes, source = node_map.lowest_first(parts, run.machine), "assigned"
@@ -75,18 +75,6 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
         notes=" ".join(notes),
         height=min(420, max(150, nodes * (4 if nodes < 80 else 3))),
     )
-
-
-def _lists(run: Run) -> pl.DataFrame | None:
-    """The nodes of the jobs by the manager's record, as `node_map.node_lists`; None without one."""
-    records = run.folder.manager
-    path = run.folder.path / records.completions_file
-    if not path.is_file():
-        return None
-    text = path.read_text("utf-8", "replace")
-    if run.folder.manager_name == DEFAULT:
-        return node_map.node_lists(text, run.name)
-    return node_map.lists_of(records.completions(text), run.name)
 
 
 def _raster_words(nodes: int, frame: Timeline) -> str:

@@ -136,7 +136,7 @@ def test_the_first_start_that_differs_is_named(on: Callable[..., None], results:
     _, _ = ended()
     text = (results / "up/upgrade.md").read_text()
     assert "Starts that differ by more than a minute, of 100 jobs, with the same submissions: 1, 1, 1." in text
-    (first,) = (line for line in text.splitlines() if line.startswith("the first start that differs by more than a minute, at "))
+    (first,) = (line for line in text.splitlines() if line.startswith("the first job that differs, at "))
     assert first.endswith(": 42, 7 processors")
     assert f'`make diff RUNS="up/{OLD}-1 up/{NEW}-1"`' in text
 

@@ -84,6 +84,29 @@ def test_a_small_difference_is_not_the_first_decision(results: Path) -> None:
     ]
 
 
+def test_a_job_of_which_only_the_end_differs_is_put_at_its_end(results: Path) -> None:
+    """Job 1 starts at the same instant and ends 5 s later, at 101 instead of 106; job 2 is late before that."""
+    write(results / "b")
+    path = results / "b/jobs.csv"
+    path.write_text(path.read_text().replace("1,0.0,0.0,1.0,101.0,", "1,0.0,0.0,1.0,106.0,"))
+    assert "the first job that differs, at 101.000000: 1, 4 processors" in call("a b")[1]
+    path.write_text(path.read_text().replace("2,5.0,5.0,101.5,121.5,", "2,5.0,5.0,90.0,110.0,"))
+    assert "the first job that differs, at 90.000000: 2, 8 processors" in call("a b")[1]
+
+
+def test_a_job_with_other_nodes_differs(results: Path) -> None:
+    write(results / "b")
+    line = "JobId=1 Name={}.1 JobState=COMPLETED NodeList={} NodeCnt=1 \n"
+    (results / "a/jobcomp.log").write_text(line.format("a", "n1"))
+    (results / "b/jobcomp.log").write_text(line.format("b", "n1"))
+    assert call("a b")[0].word == "ok"
+    (results / "b/jobcomp.log").write_text(line.format("b", "n2"))
+    ending, said = call("a b")
+    assert "the first job that differs, at 1.000000: 1, 4 processors" in said
+    assert "a: starts at 1.000000, ends at 101.000000 on n1;" in said and "ends at 101.000000 on n2;" in said
+    assert ending.message.startswith("0 of 4 jobs differ, 0 of them by more than a minute, 1 more have other nodes only; ")
+
+
 def test_a_job_that_one_run_never_starts_differs_by_more_than_a_minute(results: Path) -> None:
     write(results / "b", last=4)
     jobs = results / "b/jobs.csv"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirage.records import node_lists
 from mirage.reports import node_map
 from mirage.reports.node_map import Boxes, Machine
 from slurm_mirage.rm.slurm.records import CUT_AT
@@ -41,12 +42,12 @@ def test_nodes_are_in_the_order_of_slurm_conf() -> None:
 
 
 def test_the_last_execution_of_this_run_counts() -> None:
-    assert node_map.node_lists(JOBCOMP, "r").rows() == [(7, "n[2-3]")]
+    assert node_lists.from_filetxt(JOBCOMP, "r").rows() == [(7, "n[2-3]")]
 
 
 def test_a_list_of_nodes_that_slurm_cut_off_is_not_known() -> None:
     cut = f"JobId=5 Name=r.5 NodeList=n[{','.join(str(2 * node) for node in range(400))}]"[:CUT_AT]
-    assert node_map.node_lists(f"{cut}JobId=6 Name=r.6 NodeList=n7 NodeCnt=1\n", "r").rows() == [(6, "n7")]
+    assert node_lists.from_filetxt(f"{cut}JobId=6 Name=r.6 NodeList=n7 NodeCnt=1\n", "r").rows() == [(6, "n7")]
 
 
 def test_jobs_are_drawn_on_their_recorded_nodes() -> None:
