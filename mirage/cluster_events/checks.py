@@ -69,6 +69,8 @@ class World:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """The name that a node of the user's own slurm.conf has here, where it is another one."""
     has_accounting: bool = True
+    enforces_limits: bool = True
+    """Whether Slurm holds jobs that exceed limits of their account, user or QOS."""
     controllers: int = 1
     configuration: str = ""
     """Name of the configuration at the start."""
@@ -388,6 +390,10 @@ class _Checks:
             raise line.wrong(f"there is no partition {name}; it may be one of {', '.join(sorted(self._world.partitions))}")
         if kind in ("account", "user", "qos") and not self._world.has_accounting:
             raise line.wrong(f"set {kind} needs a cluster with accounting; give ACCOUNTING=yes")
+        limits = [word.partition("=")[0] for word in line.argument.split() if re.match("(max|grp|min)", word, re.IGNORECASE)]
+        if kind in ("account", "user", "qos") and limits and not self._world.enforces_limits:
+            needed = "AccountingStorageEnforce of the configuration needs limits, as in CONFIG=multifactor"
+            raise line.wrong(f"{limits[0]} of {kind} {name} would not be enforced: {needed}")
         if kind == "node":
             names = self._nodes(line, name)
             name = hostlist.compress(names)

@@ -15,6 +15,7 @@ from mirage.knobs.parse import MANAGERS, SLURM
 from mirage.site import site_conf
 from mirage.site.site_conf import SiteConf
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.slurm.conf import value_of
 
 if TYPE_CHECKING:
     from mirage.workloads.requests import Offer
@@ -97,6 +98,13 @@ class Configuration:
         select = settings.get("selecttypeparameters", "")
         licences, qos = settings.get("licenses"), names if self.has_accounting(knobs) else None
         return requests.offer(machine.classes, self.partitions, select, qos, licences)
+
+
+def enforces_limits(settings: Mapping[str, Any]) -> bool:
+    """Whether AccountingStorageEnforce among settings of slurm.conf makes Slurm hold jobs that exceed a limit (read_config.c)."""
+    given = next((value for key, value in settings.items() if key.lower() == "accountingstorageenforce"), "")
+    words = {word.strip().lower() for word in value_of(given).split(",")}
+    return bool(words & {"limits", "safe", "all"})
 
 
 def manager_in(path: Path) -> str:

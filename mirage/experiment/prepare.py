@@ -222,7 +222,7 @@ class Prepared:
         if not (wanted.path or wanted.failures or wanted.maintenance or self.knobs.workload.site):
             return ()
         second = 100 / float(self.shrink)
-        site_conf = configuration.site_of(self.knobs.scheduler)
+        site_conf, config = configuration.site_of(self.knobs.scheduler), configuration.of(self.knobs.scheduler)
         return run_events.of_run(
             self.knobs,
             partitions=self.offer.partitions.keys(),
@@ -234,7 +234,8 @@ class Prepared:
             site=self.site_events.lines,
             hosts=host_count(self.knobs.cluster),
             renamed=site_conf.renamed if site_conf is not None else {},
-            has_accounting=configuration.of(self.knobs.scheduler).has_accounting(self.knobs),
+            has_accounting=config.has_accounting(self.knobs),
+            enforces_limits=configuration.enforces_limits({**(site_conf.settings if site_conf else {}), **config.settings}),
         )
 
     def _last_event(self) -> float:

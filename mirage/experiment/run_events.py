@@ -64,6 +64,7 @@ def of_run(
     hosts: int,
     renamed: dict[str, str],
     has_accounting: bool,
+    enforces_limits: bool,
 ) -> Sequence[PlannedEvent]:
     """The events in the order of their instants, which are trace seconds after the start of the run.
 
@@ -80,6 +81,7 @@ def of_run(
         hosts,
         renamed,
         has_accounting,
+        enforces_limits,
         knobs.nodes.controllers,
         configuration=knobs.scheduler.config,
         way=partial(other_configurations.way, knobs),

@@ -154,6 +154,10 @@ def test_failures_of_nodes_need_one_host_and_limits_need_accounting(tmp_path: Pa
         events(tmp_path, "1,fail,n1,1h\n", world)
     with pytest.raises(WrongUse, match="needs a cluster with accounting"):
         events(tmp_path, "1,set,account a,GrpTRES=cpu=4\n", world)
+    world = World(WORLD.nodes, WORLD.partitions, WORLD.jobs, WORLD.last, enforces_limits=False)
+    with pytest.raises(WrongUse, match="MaxJobs of user u1 would not be enforced: AccountingStorageEnforce"):
+        events(tmp_path, "1,set,user u1,Fairshare=2 MaxJobs=1\n", world)
+    assert events(tmp_path, "1,set,user u1,Fairshare=2\n", world)
 
 
 def test_nodes_of_the_users_own_names(tmp_path: Path) -> None:

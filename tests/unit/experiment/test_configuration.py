@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,20 @@ def test_those_that_are_there(path: Path) -> None:
     content = configuration.read(path)
     assert content.settings["SchedulerType"] in ("sched/backfill", "sched/builtin")
     assert [partition for partition in content.partitions if partition.get("Default") is True]
+
+
+@pytest.mark.parametrize(
+    ("settings", "enforced"),
+    [
+        ({}, False),
+        ({"AccountingStorageEnforce": "associations,qos"}, False),
+        ({"accountingstorageenforce": "Associations, Limits"}, True),
+        ({"AccountingStorageEnforce": ["associations", "safe"]}, True),
+        ({"AccountingStorageEnforce": "all"}, True),
+    ],
+)
+def test_limits_are_enforced_where_slurm_does(settings: dict[str, Any], enforced: bool) -> None:
+    assert configuration.enforces_limits(settings) is enforced
 
 
 def test_over_a_site(tmp_path: Path) -> None:
