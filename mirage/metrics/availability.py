@@ -21,6 +21,7 @@ OUT, EMPTIED = "out of service", "emptied for maintenance"
 one on the node, but not before the announcement of a maintenance window, until its begin."""
 NOTHING_IN_SERVICE = "no processor was in service"
 NOT_RECORDED = "the record does not tell which nodes were out of service"
+OF_NO_EVENT = "nodes were out of service, and not by an event of the run"
 
 
 def absent_fraction(schedule: MeasuredSchedule) -> Value:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
 from mirage.kinds.records import READERS
-from mirage.metrics.availability import NOT_RECORDED
+from mirage.metrics.availability import NOT_RECORDED, OF_NO_EVENT
 from mirage.metrics.immediate_start import OF_LOGS, OF_RUNS
 from mirage.metrics.jobs_frame import (
     JOBS_SCHEMA,
@@ -30,6 +31,7 @@ from mirage.records.file_names import (
     AVAILABILITY_FILE,
     EXECUTIONS_FILE,
     EXPERIMENT_FILE,
+    METRICS_FILE,
     RECORDED_FILE,
     SACCT_FILE,
     SCHEDULE_FILE,
@@ -127,7 +129,12 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
         resized = read_allocations(run.path / ALLOCATIONS_FILE, every, "trace") if run.has(ALLOCATIONS_FILE) else None
         again = read_executions(run.path / EXECUTIONS_FILE, every, "trace") if run.has(EXECUTIONS_FILE) else None
         own = {name: table for read in READERS for name, table in read(run, "trace").items()}
-        out = read_availability(run.path / AVAILABILITY_FILE, "trace") if run.has(AVAILABILITY_FILE) else None
+        out: pl.DataFrame | str | None = (
+            read_availability(run.path / AVAILABILITY_FILE, "trace") if run.has(AVAILABILITY_FILE) else None
+        )
+        with suppress(Damaged):  # a metrics.json that is damaged says nothing
+            if run.has(METRICS_FILE) and run.metrics["null_reasons"].get("absent_fraction") == OF_NO_EVENT:
+                out = OF_NO_EVENT
         jobs, left_out = _chosen(every, wanted)
         return Schedule(jobs, suspensions, *machine, "run", {}, left_out, beside.immediate_below, resized, again, own, out)
     trace = read_trace(path)

@@ -14,7 +14,7 @@ import polars as pl
 
 from mirage.kinds.records import KINDS
 from mirage.kinds.verdict import MEMBERS
-from mirage.metrics import metrics
+from mirage.metrics import availability, metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.gpu_use import gpu_use
 from mirage.metrics.immediate_start import OF_RUNS
@@ -24,11 +24,13 @@ from mirage.records.allocations import read_allocations
 from mirage.records.collect import Collected, collect
 from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE, REASONS_FILE, WAITS_FILE
 from mirage.records.run_folder import RunFolder
+from mirage.records.run_samples import lacking_nodes
 from mirage.verdict import dispatch_gaps, events, metric_errors, validity
 from mirage.verdict.thresholds import Thresholds
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.request import Request
+from slurm_mirage.rm.evidence import Layout
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ def results(
         "allocations": _allocations(run, collected, jobs),
     }
     own = {name: run_files.rounded(table) for kind in KINDS for name, table in kind.tables(collected).items()}
-    absent = None if collected.availability.is_empty() else run_files.rounded(collected.availability)
+    layout = run.machine(processors, nodes)
+    absent = _absent(run, collected, layout, bounds)
     whole: dict[str, Any] = {"immediate_below": OF_RUNS, "kinds": own, "availability": absent, **changes}
     settings: dict[str, Any] = {"warmup_cut": cuts[0], "cooldown_cut": cuts[1], **whole}
     uncut = ""
@@ -78,7 +81,7 @@ def results(
         plain = set(run.journal.plain)
         refused = {row.id for row in run.read_plan() if row.index in plain} if plain else set()
         member["not_played"] = not_played.counts(not_played.with_refused(workload, refused))
-    layout, interval = run.machine(processors, nodes), bounds.backfill_cycle_seconds * collected.time.second
+    interval = bounds.backfill_cycle_seconds * collected.time.second
     reasons = wait_causes.read_reasons(
         run.path / REASONS_FILE, collected.time, run.manager, collected.evidence.select("id", "slurm_id")
     )
@@ -109,6 +112,15 @@ def results(
     files[METRICS_FILE] = (json.dumps(member, indent=1, allow_nan=False) + "\n").encode()
     kinds = collected.disagreements["kind"].value_counts(sort=True, name="count").rows()
     return Results(files, member, dict(kinds))
+
+
+def _absent(run: RunFolder, collected: Collected, layout: Layout, bounds: Thresholds) -> pl.DataFrame | str | None:
+    """When nodes were out of service by events of the run; None if never; a text where others were, as by hand."""
+    planned = events.planned_absence(collected, run.samples, len(layout.nodes))
+    lacking, _ = lacking_nodes(run.samples, len(layout.nodes), planned)
+    if lacking is not None and lacking > bounds.nodes_lacking_share:
+        return availability.OF_NO_EVENT
+    return None if collected.availability.is_empty() else run_files.rounded(collected.availability)
 
 
 def _allocations(run: RunFolder, collected: Collected, jobs: pl.DataFrame) -> pl.DataFrame | None:

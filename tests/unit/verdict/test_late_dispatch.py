@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from run_folders import MadeFolder
 
+from mirage.metrics.availability import OF_NO_EVENT
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import lacking_nodes, mean_cycle
 from mirage.verdict import run_results
@@ -135,7 +136,11 @@ def good(folder: Path, requeued: int = 0, stretch: float = 1.0) -> MadeFolder:
 )
 def test_nodes_that_took_no_jobs_make_a_run_invalid_and_are_named(tmp_path: Path, kind: str, words: str) -> None:
     sample = {"nodes_not_responding": 0.0, "nodes_drained": 0.0, "nodes_down": 0.0, "nodes_reserved": 0.0, "cpu_busy": 0.3}
-    found = members(good(tmp_path), samples=[sample, sample | {f"nodes_{kind}": 2.0}])["validity"]
+    measured = members(good(tmp_path), samples=[sample, sample | {f"nodes_{kind}": 2.0}])
+    found = measured["validity"]
+    for name in ("absent_fraction", "utilisation_available", "loss_of_capacity_available"):
+        assert measured["metrics"][name] is None and measured["null_reasons"][name] == OF_NO_EVENT
+    assert measured["metrics"]["utilisation"] is not None
     assert found["verdict"] == "invalid" and found["nodes_lacking"] == 0.25
     assert found["reasons"] == [f"2 of 4 nodes were {words}: the machine lacked 25 % of its node time, over 1 %"]
 
