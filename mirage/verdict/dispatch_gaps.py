@@ -1,8 +1,10 @@
 """How late waiting jobs were started: from the instant at which the scheduler's own rules would have started a job to its start.
 
-The rules are those of first come, first served, or of EASY or conservative backfilling (mirage/simulation/dispatch.py). The time by
-which the scheduler itself may postpone a start is subtracted: its `start_delay`, and for a job that passes another one the pause
-between two backfill cycles.
+The rules are those of first come, first served, or of EASY or conservative backfilling (mirage/simulation/dispatch.py). From `gap`
+the time by which the scheduler itself may postpone a start is subtracted: its `start_delay`, and for a job that passes another one
+the pause between two backfill cycles. No record of a run at a constant speed tells whether the scheduler used its `start_delay` or
+the emulation was late: `late` has all of it. On the event clock time stands while anything works, so that only the scheduler's own
+timers postpone a start, and `late` is `gap`.
 
 They are known for one queue in order of submission: not with several partitions, priorities, dependencies, enforced limits of
 accounts, memory, filler jobs, or events of the run.
@@ -23,7 +25,7 @@ from slurm_mirage.rm.evidence import Layout, Scheduling
 _BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-SCHEMA = {"id": pl.Int64, "gap": pl.Float64, "waited": pl.Boolean}
+SCHEMA = {"id": pl.Int64, "gap": pl.Float64, "late": pl.Float64, "waited": pl.Boolean}
 
 
 def policies(scheduling: Scheduling) -> tuple[str, ...]:
@@ -33,8 +35,8 @@ def policies(scheduling: Scheduling) -> tuple[str, ...]:
 
 def dispatch_gaps(collected: Collected, layout: Layout, scheduling: Scheduling, interval: float) -> pl.DataFrame:
     """A row per job that started: id; gap, trace seconds by which it started late, beyond the scheduler's own delays, null where
-    the rules would not have started it at its start either; waited, whether it could not start at once. No rows where the rules are
-    not known.
+    the rules would not have started it at its start either; late, those that the emulation may have made; waited, whether the job
+    could not start at once. No rows where the rules are not known.
 
     interval: trace seconds between two backfill cycles
     """
@@ -62,9 +64,17 @@ def dispatch_gaps(collected: Collected, layout: Layout, scheduling: Scheduling, 
         changes=_changes(collected, jobs, "most_nodes" if whole else "width"),
     )
     lateness = dispatch.dispatch(recorded, policies(scheduling))
-    gap = lateness.beyond(scheduling.start_delay * collected.time.second, interval if scheduling.backfills else 0.0, resolution)
-    gaps = jobs.select("id", "start", gap=pl.Series(gap).fill_nan(None), waited=pl.Series(lateness.waited))
+    cycle = interval if scheduling.backfills else 0.0
+    gap = lateness.beyond(own_delay(collected, scheduling), cycle, resolution)
+    late = gap if collected.on_event_clock else lateness.beyond(0.0, cycle, 0.0)
+    columns = {"gap": pl.Series(gap).fill_nan(None), "late": pl.Series(late).fill_nan(None)}
+    gaps = jobs.select("id", "start", **columns, waited=pl.Series(lateness.waited))
     return gaps.drop_nulls("start").select(SCHEMA.keys())
+
+
+def own_delay(collected: Collected, scheduling: Scheduling) -> float:
+    """Trace seconds by which the scheduler itself may postpone any start."""
+    return scheduling.start_delay * collected.time.second
 
 
 def run_time_resolution(collected: Collected) -> float:

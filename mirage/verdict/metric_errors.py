@@ -64,7 +64,9 @@ def errors(
         emulation = dict.fromkeys(emulation, unknown)
     elif population.window is not None:
         # The manager itself postpones a start until the fillers in its way have saved.
-        own = math.inf if run.fillers is not None else scheduling.start_delay * run.time.second
+        # At a constant speed nobody knows whether the scheduler or the emulation postponed a start.
+        own = dispatch_gaps.own_delay(run, scheduling) if run.on_event_clock else 0.0
+        own = math.inf if run.fillers is not None else own
         if run.events:
             # Nodes that were absent or reserved postponed starts.
             latency = measured["validity"]["start_latency_p50"] or 0.0
@@ -165,7 +167,7 @@ def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population, gap
         "id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode())
     )
     joined = jobs.join(measured, on="id", how="left", maintain_order="left", suffix="_measured")
-    for known in (evidence, gaps.select("id", late="gap")):
+    for known in (evidence, gaps.select("id", "late")):
         joined = joined.join(known, on="id", how="left", maintain_order="left")
     accepted = col("submit") + col("submit_lag").fill_null(0)
     waited = col("start").is_null() & (col("state") == "CANCELLED") & col("end").is_not_null() & (col("processors") > 0)
