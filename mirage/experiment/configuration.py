@@ -154,7 +154,7 @@ def read(path: Path, site: SiteConf | None = None) -> Configuration:
 def _read(path: Path, site: SiteConf | None) -> Configuration:
     import yaml
 
-    from mirage.knobs import yaml_input
+    from mirage.text import yaml_input
     from mirage.workloads import routing
     from slurm_mirage.rm.slurm import accounting
 

@@ -62,7 +62,7 @@ def _changed(run: RunFolder, config: str, changes: Mapping[str, Any]) -> str:
     """The content of a configuration with other words of SchedulerParameters."""
     import yaml
 
-    from mirage.knobs import yaml_input
+    from mirage.text import yaml_input
 
     path = ROOT / f"configs/{config}.yml"
     if not path.is_file():

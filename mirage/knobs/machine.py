@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mirage.knobs import yaml_input
+from mirage.text import yaml_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm.node_classes import NodeClass, node_classes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -78,3 +78,35 @@ def read_input(path: Path | str, parameter: str, most: int) -> bytes:
         if size > most:
             raise WrongUse(f"{_shown(path)}: is too large; it may have up to {_size(most)}", parameter=parameter)
         return file.read(size)
+
+
+def read_below(path: Path, folders: Sequence[Path], most: int) -> bytes:
+    """The content of a regular file of at most `most` bytes, which another file names, if it is below one of `folders`, which have
+    no links in their paths.
+
+    Links are resolved first. Then each component is opened relative to its parent without following links, so that a folder that
+    others may write leads nowhere else meanwhile. As in `read_input`, nothing waits, and a file that grows is read up to its size.
+
+    Raises OSError, and ValueError with the reason, which is that the file is outside, not regular, or too large.
+    """
+    real = Path(os.path.realpath(path))
+    folder = next((one for one in folders if real != one and real.is_relative_to(one)), None)
+    if folder is None:
+        raise ValueError(f"leads out of {_shown(folders[0])}")
+    located = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in real.relative_to(folder).parts:
+            parent, located = located, os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=located)
+            os.close(parent)
+        mode = stat.S_IFMT(os.fstat(located).st_mode)
+        if mode != stat.S_IFREG:
+            raise ValueError(f"is {_KINDS.get(mode, 'a link')}; it must be a regular file")
+        # Exactly this file.
+        descriptor = os.open(f"/proc/self/fd/{located}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            size = os.fstat(descriptor).st_size
+            if size > most:
+                raise ValueError(f"is too large; it may have up to {_size(most)}")
+            return file.read(size)
+    finally:
+        os.close(located)

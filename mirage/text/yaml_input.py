@@ -19,9 +19,16 @@ def load(path: Path | str, parameter: str) -> Any:
     Raises WrongUse for a file that cannot be read, and yaml.YAMLError, ValueError or RecursionError for one that is not YAML or
     whose aliases (`*name`) stand for too many values.
     """
+    return parsed(read_input(path, parameter, LARGEST))
+
+
+def parsed(content: bytes) -> Any:
+    """The content of YAML. Raises as `load` does, and ValueError for more than LARGEST bytes."""
     import yaml  # 10 ms that calls without such a file save
 
-    loader = yaml.SafeLoader(read_input(path, parameter, LARGEST))
+    if len(content) > LARGEST:
+        raise ValueError("is too large")
+    loader = yaml.SafeLoader(content)
     try:
         node = loader.get_single_node()
         if node is None:
