@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from mirage.experiment.endings import Ending, Failed
 from mirage.experiment.playbook import run_playbook
 from mirage.knobs.knobs import Knobs
 from mirage.records.file_names import RELEASES_FILE
-from mirage.site import own_parser, site_conf
+from mirage.site import conf_lines, own_parser
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
@@ -80,7 +80,7 @@ class Rehearsal:
             if folder is None:
                 return {}
             prepared = self.campaign.prepared[label].knobs
-            said = own_parser.complaints(folder, list(emulated_lines(prepared, self.builds[label].version)))
+            said = own_parser.complaints(folder, emulated_lines(prepared, self.builds[label].version))
             found[label] = [line for line in said if not line.endswith(own_parser.RETIRED)]
         for label, lines in own_parser.only_of(found).items():
             for line in lines:
@@ -91,13 +91,12 @@ class Rehearsal:
         path = self.campaign.knobs.scheduler.slurm_conf
         if not path:
             return {}
-        given = site_conf.lines_of(path)
+        given = list(conf_lines.ConfFiles(path).lines())
         return own_parser.only_of({label: own_parser.complaints(folder, given) for label, folder in folders.items() if folder})
 
 
-def emulated_lines(knobs: Knobs, version: str) -> Iterator[tuple[str, str]]:
-    """Where each line is, and its text, of the slurm.conf of a cluster with these knobs, as far as CONFIG, SLURM_CONF and the nodes
-    decide it."""
+def emulated_lines(knobs: Knobs, version: str) -> Iterator[conf_lines.Line]:
+    """The lines of the slurm.conf of a cluster with these knobs, as far as CONFIG, SLURM_CONF and the nodes decide it."""
     config, site = configuration.of(knobs.scheduler), configuration.site_of(knobs.scheduler)
     own = {"ClusterName": "parsed", "SlurmctldHost": "localhost"}
     settings = translated(merge(own, site.settings if site else {}, config.settings), version)
@@ -106,9 +105,8 @@ def emulated_lines(knobs: Knobs, version: str) -> Iterator[tuple[str, str]]:
         for one in knobs.nodes.machine.classes
     ]
     partitions = [known(partition, PARTITION_WORDS_SINCE, version) for partition in config.partitions]
-    for line in render(settings, nodes, partitions).splitlines():
-        if not line.startswith("#"):
-            yield f"the line {line[:60]}", line
+    for line in conf_lines.parsed(render(settings, nodes, partitions), "slurm.conf"):
+        yield replace(line, where=f"the line {line.words[0][0]}")
 
 
 def _words(extra: Sequence[tuple[str, str]], version: str) -> Iterator[tuple[str, Any]]:

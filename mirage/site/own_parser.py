@@ -1,18 +1,28 @@
-"""What a release of Slurm says of a slurm.conf, by its own parser, and in which defaults two releases differ."""
+"""What a release of Slurm says of a slurm.conf, by its own parser, and in which defaults two releases differ.
+
+The slurm.conf may be a stranger's, and some settings name what Slurm's programs load, run, read or write: PluginDir,
+PlugStackConfig, SlurmdLogFile, Prolog, ... So the parser never gets the file. It gets lines that are made here: the words that a
+cluster takes over (site_words.py), which are numbers, names and options, with their values, and of all others the name alone.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
 import re
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-LONGEST = 30.0
-"""Seconds that the parser may take."""
+from mirage.site.conf_lines import MAIN, Line
+from mirage.site.site_words import NODE_TAKEN, PARTITION_TAKEN, TAKEN
+
+LONGEST, LARGEST, MOST_MEMORY = 30, 1 << 20, 2 << 30
+"""Seconds that the parser may take, bytes that it may write, and bytes of its memory."""
 NOBODY = "nobody"
 """The user that runs it, as nothing of a release's archive runs as root."""
 _MESSAGE = re.compile(r"^[\w-]+: (?:error|fatal|warning): (?P<text>.+)$", re.MULTILINE)
@@ -22,7 +32,20 @@ _LINE = re.compile(r"Parse error in file \S+ line (\d+): ")
 RETIRED = "is retired, and has no effect"
 """End of a complaint about a line that the release reads, but does not use any more."""
 _SUMMARY = "Unable to process configuration file"
-_FUNCTION = re.compile(r"^_?[a-z]\w+: ", re.ASCII)
+
+# Words that are given with their values, by the first word of their line; an empty one for settings. All in small letters.
+_WITH_VALUES: Mapping[str, frozenset[str]] = {
+    "": frozenset(name.lower() for name in TAKEN),
+    "nodename": frozenset(NODE_TAKEN),
+    "partitionname": frozenset(PARTITION_TAKEN),
+    "nodeset": frozenset(("feature", "nodes")),
+}
+_PLUGINS = ("schedulertype", "selecttype", "prioritytype", "preempttype", "topologyplugin")
+_PLUGIN = re.compile(r"\w+/\w+", re.ASCII)
+# Words that are given with this value: each slurm.conf has to have them.
+_OWN = {"clustername": "parsed", "slurmctldhost": "localhost", "controlmachine": "localhost"}
+# Words of all releases, which are not even named: a value of any kind would decide what is loaded.
+_NEVER = ("include", "plugindir", "plugstackconfig")
 
 OF_THE_RUN = frozenset(
     {
@@ -35,50 +58,130 @@ OF_THE_RUN = frozenset(
 """Names in the answer of `scontrol show config`, in small letters, that are of the instance or of the build, not of the release."""
 
 
-def complaints(commands: Path, lines: Sequence[tuple[str, str]]) -> list[str]:
-    """What a release says of the lines of a slurm.conf, a line each; those about a key name the place of each line that has it.
+def complaints(commands: Path, lines: Iterable[Line]) -> list[str]:
+    """What a release says of the lines of a slurm.conf: the place of each line, its word, and what is wrong.
 
-    commands: folder of its commands. lines: where each line is, and its text
+    commands: folder of its commands
     """
+    places = _places(lines := list(lines))
+    try:
+        of_values, of_names = (_told(commands, text) for text in (_with_values(lines), _by_name(lines)))
+    except OSError as error:
+        return [f"{commands / 'scontrol'} cannot be asked: {error}"]
+    unknown, retired = (dict.fromkeys(one.findall(of_values + of_names)) for one in (_KEY, _RETIRED))
+    found = [f"{where}: {key} is not known" for key in unknown for where in places.get(key.lower(), (MAIN,))]
+    refused: dict[str, None] = {}
+    for text in (match["text"] for match in _MESSAGE.finditer(of_values)):
+        if not any(one.search(text) for one in (_KEY, _RETIRED, _LINE)) and _SUMMARY not in text:
+            # The message may quote a value.
+            named = [word for word in re.findall(r"\w+", text.lower(), re.ASCII) if word in places]
+            refused |= dict.fromkeys(named or [""])
+    for key in refused:
+        found += [f"{where}: the value of {key} is refused" for where in places[key]] if key else [f"{MAIN}: a value is refused"]
+    return found + [f"{where}: {key} {RETIRED}" for key in retired for where in places.get(key.lower(), (MAIN,))]
+
+
+def _places(lines: Iterable[Line]) -> dict[str, list[str]]:
+    """Where each word is, by its name in small letters."""
+    places: dict[str, list[str]] = {}
+    for line in lines:
+        for key in dict.fromkeys(key.lower() for key, _ in line.words):
+            places.setdefault(key, []).append(line.where)
+    return places
+
+
+def _kind(line: Line) -> str:
+    return "" if line.is_setting else line.words[0][0].lower()
+
+
+def _has_value(kind: str, key: str, value: str) -> bool:
+    """Whether a word is given with its value."""
+    return key.lower() in _WITH_VALUES.get(kind, ()) and (key.lower() not in _PLUGINS or _PLUGIN.fullmatch(value) is not None)
+
+
+def _with_values(lines: Iterable[Line]) -> str:
+    """A slurm.conf of the words that are given with their values."""
+    own: dict[str, str] = {}
+    text = ""
+    for line in lines:
+        kind, (first, name) = _kind(line), line.words[0]
+        if first.lower() in _OWN:
+            own.setdefault(first.lower(), f"{first}={_OWN[first.lower()]}\n")
+        kept = [_word(key, value) for key, value in line.words[bool(kind) :] if _has_value(kind, key, value)]
+        if kept or (kind and kind in _WITH_VALUES):
+            text += " ".join([*([_word(first, name)] if kind else []), *kept]) + "\n"
+    return "".join(own.values()) + text
+
+
+def _word(key: str, value: str) -> str:
+    """A word as the parser reads it back."""
+    escaped = re.sub(r"([\\#])", r"\\\1", value)
+    return f'{key}="{escaped}"' if re.search(r"\s", value) or not value else f"{key}={escaped}"
+
+
+def _by_name(lines: Iterable[Line]) -> str:
+    """A slurm.conf with the names of the other words, which all have the value 1. Empty if there are none."""
+    named: dict[tuple[str, str], tuple[str, str]] = {}
+    for line in lines:
+        kind, first = _kind(line), line.words[0][0]
+        if kind and kind not in _WITH_VALUES:
+            named.setdefault((kind, ""), (first, ""))
+        for key, value in line.words[bool(kind) :]:
+            if not _has_value(kind, key, value) and key.lower() not in (*_OWN, *_NEVER):
+                named.setdefault((kind, key.lower()), (first, key))
+    words = ((first if kind else "", key) for (kind, _), (first, key) in named.items())
+    return "".join(
+        " ".join([*([f"{first}=n{number}"] if first else []), *([f"{key}=1"] if key else [])]) + "\n"
+        for number, (first, key) in enumerate(words)
+    )
+
+
+def _told(commands: Path, text: str) -> str:
+    """What the programs of a release write to standard error about a slurm.conf. Raises OSError if they cannot be run.
+
+    They read slurm.conf as all commands and daemons do, and ask no daemon. Only daemons name what was retired.
+    """
+    if not text:
+        return ""
     with tempfile.TemporaryDirectory(prefix="slurm-mirage-") as folder:
-        path = Path(folder, "slurm.conf")
-        path.write_text("".join(f"{text}\n" for _, text in lines))
+        path = Path(folder, MAIN)
+        path.write_text(text)
         path.chmod(0o644)
         Path(folder).chmod(0o755)
-        # They read slurm.conf as all commands and daemons do, and ask no daemon. Only daemons name what was retired.
-        try:
-            told = _answer([str(commands / "scontrol"), "show", "hostnames", "n1"], path)
-        except OSError as error:
-            return [f"{commands / 'scontrol'} cannot be asked: {error}"]
+        told = _answer([str(commands / "scontrol"), "show", "hostnames", "n1"], path)
         slurmd = commands.parent / "sbin/slurmd"
-        told_daemon = _answer([str(slurmd), "-G", "-N", "n1", "-f", str(path)], path) if slurmd.exists() else ""
-    found: dict[str, None] = {}
-    for text in (match["text"].replace(str(path), "slurm.conf") for match in _MESSAGE.finditer(told)):
-        if key := _KEY.search(text):
-            found |= dict.fromkeys(f"{where}: {key[1]} is not known" for where in _places(key[1], lines))
-        elif not _LINE.search(text) and _SUMMARY not in text:
-            found[_FUNCTION.sub("", text)] = None
-    for key in _RETIRED.findall(told_daemon):
-        found |= dict.fromkeys(f"{where}: {key} {RETIRED}" for where in _places(key, lines))
-    return list(found)
+        return told + (_answer([str(slurmd), "-G", "-N", "n1", "-f", str(path)], path) if slurmd.exists() else "")
 
 
 def _answer(command: Sequence[str], slurm_conf: Path) -> str:
-    """What a program of a release writes to standard error; nothing of it after LONGEST. Raises OSError if it cannot be run."""
-    environment = {"PATH": "/usr/bin:/bin", "SLURM_CONF": str(slurm_conf)}
+    """What a program writes to standard error until LONGEST, or until it needs more than LARGEST or MOST_MEMORY."""
+    if not os.access(command[0], os.X_OK):
+        raise OSError("it is not there, or no program")
+    limits = ["prlimit", f"--as={MOST_MEMORY}", f"--fsize={LARGEST}", "--core=0", "--"]
     nobody = pwd.getpwnam(NOBODY)
     user: dict[str, Any] = {} if os.geteuid() else {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-    try:
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False, **user)
-        return str(ended.stderr)
-    except subprocess.TimeoutExpired as error:
-        return (error.stderr or b"").decode(errors="replace")
-
-
-def _places(key: str, lines: Iterable[tuple[str, str]]) -> list[str]:
-    """Where the lines are that have this key, or word."""
-    has = re.compile(rf"(?<!\w){key}\s*[-+*/]?=", re.ASCII | re.IGNORECASE)
-    return [where for where, text in lines if has.search(text)] or ["slurm.conf"]
+    environment = {"PATH": "/usr/bin:/bin", "SLURM_CONF": str(slurm_conf)}
+    with tempfile.TemporaryFile() as told:
+        started = subprocess.Popen(
+            [*limits, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=told,
+            env=environment,
+            cwd=slurm_conf.parent,
+            start_new_session=True,
+            **user,
+        )
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                started.wait(LONGEST)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)  # with what it has started
+            started.wait()
+        told.seek(0)
+        whole, _, _ = told.read(LARGEST).rpartition(b"\n")
+        return f"{whole.decode(errors='replace')}\n"
 
 
 def only_of(found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

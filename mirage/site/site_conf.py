@@ -2,8 +2,7 @@
 
 What is left out is listed with its reason in one of three groups, so that users know how far the emulation differs from the site's
 machine: settings that affect scheduling, settings that change resources, and the rest. Nodes keep their names without leading zeros
-(cn[001-128] is cn[1-128]); a node without a number gets one. NodeSet lines are resolved into lists of nodes. Lines are taken apart
-as Slurm's own parser does (common/parse_config.c of 22.05): comments, escapes, continuation, quotes, Include and DEFAULT lines.
+(cn[001-128] is cn[1-128]); a node without a number gets one. NodeSet lines are resolved into lists of nodes.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from mirage.site import associations, topology
-from mirage.site.archive import Archive, is_archive, opened
+from mirage.site.archive import Archive
 from mirage.site.associations import SiteAccounts
+from mirage.site.conf_lines import ConfFiles, Line, Settings
 from mirage.site.site_words import (
     EVENT,
     FUTURE,
@@ -41,34 +41,22 @@ from mirage.site.site_words import (
     UNKNOWN,
     USUAL,
 )
-from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.hostlist import MOST_NAMES, compress, expand
+from slurm_mirage.base.hostlist import MOST_NAMES, NotHostList, compress, expand
 from slurm_mirage.rm.slurm.conf import CONTROLLER_NODE_WORDS
 from slurm_mirage.rm.slurm.node_classes import NodeClass, node_classes
-from slurm_mirage.rm.slurm.node_options import split_gres
+from slurm_mirage.rm.slurm.node_options import arrangement, split_gres
 from slurm_mirage.rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, RETIRED, SINCE, known, named
 
 PARTITIONS = "scontrol/partition.txt"
-# Lines of slurm.conf that describe things instead of setting a key.
-_LINES = ("nodename", "nodeset", "partitionname", "downnodes", "frontendname")
-# Those of gres.conf and topology.conf. AutoDetect is not one of them.
-_LINES_BESIDE = ("name", "switchname", "blockname", "blocksizes")
 _PROCESSORS = ("cpus", "procs")
-# A word and its value: in double quotes before a blank, otherwise all up to a blank (keyvalue_pattern in parse_config.c).
-_WORD = re.compile(r'\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:"([^"]*)"|(\S+))(?=\s|\Z)', re.ASCII)
-_INCLUDE = re.compile(r"include\s+(\S+)\s*\Z", re.ASCII | re.IGNORECASE)
-_BLANKS = " \t\n\v\f\r"
 # strtoul(3) of base 0: decimal, octal, hexadecimal.
 _NUMBER = re.compile(r"\s*\+?(?:0x(?P<hex>[0-9a-f]{1,15})|0(?P<octal>[0-7]{0,20})|(?P<decimal>[1-9][0-9]{0,17}))?", re.ASCII | re.I)
+_NODE = re.compile(r"[A-Za-z0-9._-]+")
 _AMOUNTS = ("realmemory", "memspeclimit")
 _COUNTS = ("boards", "corespersocket", "cpus", "procs", "sockets", "socketsperboard", "threadspercore")
 _NOT_INHERITED = ("disablerootjobs", "exclusiveuser", "selecttypeparameters")
 """Words of PartitionName=DEFAULT that Slurm gives to no partition (common/read_config.c, _parse_partitionname)."""
-MOST_INCLUDED = 8
-"""Largest depth of files that include each other."""
-LARGEST, MOST_FILES = 16 << 20, 1000
-"""Bytes and files of a slurm.conf with all that it includes. One with a line for each of 65,536 nodes has some 7 MB."""
 
 
 @dataclass(frozen=True)
@@ -132,18 +120,18 @@ class SiteConf:
 
 
 @dataclass(frozen=True)
-class _Line:
-    """A logical line: where it begins, and its words in order."""
-
-    where: str
-    words: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class _Node:
     name: str
     cpus: int
     extra: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A list of nodes as a line has it, and the place of the line and its word for messages."""
+
+    text: str
+    where: str
 
 
 # A line's words by their names in small letters: the name as written, and the value.
@@ -156,64 +144,69 @@ def read(path: Path | str, accounting: str = "auto") -> SiteConf:
 
     accounting: ACCOUNTING
     """
-    files = _Files(opened(path) if is_archive(path) else None)
-    path = files.place(path)
+    files = ConfFiles(path)
     site = SiteConf(is_week=files.taken is not None)
     nodes: dict[str, _Node] = {}
-    sets: dict[str, list[str]] = {}
+    sets: dict[str, list[_Listed]] = {}
     defaults: dict[str, dict[str, tuple[str, str]]] = {"nodename": {}, "partitionname": {}}
-    partitions: list[tuple[str, dict[str, tuple[str, str]]]] = []
-    settings: dict[str, tuple[str, str]] = {}
-    for line in _lines(path, path.parent, settings, files, depth=0):
+    partitions: list[tuple[str, dict[str, tuple[str, str]], str]] = []
+    for line in files.lines():
         kind, name = line.words[0]
-        if kind.lower() not in _LINES:
-            settings |= {key.lower(): (key, value) for key, value in line.words}
-        elif kind.lower() in defaults:
+        if line.is_setting:
+            continue
+        if kind.lower() in defaults:
             own = {key.lower(): (key, value) for key, value in line.words[1:]}
             words = _inherited(kind.lower(), name, defaults[kind.lower()], own) | own
             if name.upper() == "DEFAULT":
                 defaults[kind.lower()] = words
             elif kind.lower() == "nodename":
-                _add_nodes(site, nodes, name, words, line.where)
+                _add_nodes(site, nodes, name, words, line)
             elif re.search(r"[\s,]", name):
-                raise WrongUse(f"{line.where}: PartitionName: a name has no blank and no comma", parameter="slurm_conf")
+                raise line.wrong("PartitionName: a name has no blank and no comma")
             else:
-                partitions.append((name, words))
+                partitions.append((name, words, line.where))
         elif kind.lower() == "nodeset":
             given = {key.lower(): value for key, value in line.words[1:]}
             sources = [f"feature:{given['feature']}"] if "feature" in given else []
-            sets.setdefault(name, sources + ([given["nodes"]] if "nodes" in given else []))
+            sources += [given["nodes"]] if "nodes" in given else []
+            sets.setdefault(name, [_Listed(source, f"{line.where}: Nodes") for source in sources])
         elif kind.lower() == "downnodes":
             state = " ".join(f"{key}={value}" for key, value in line.words[1:])
             _leave_out(site, "", f"{kind}={name} {state}".rstrip(), NODE_OVERRIDDEN["state"], _count_of(name))
         else:
             _leave_out(site, "", f"{kind}={name}", (REST, "FRONT_END says how many there are"))
     if not nodes:
-        raise WrongUse(f"{path}: has no NodeName line", parameter="slurm_conf")
-    site.accounting = "slurmdbd" in settings.get("accountingstoragetype", ("", ""))[1].lower()
+        raise WrongUse(f"{files.path}: has no NodeName line", parameter="slurm_conf")
+    site.accounting = _has_database(files.settings)
     site.has_users = accounting == "yes" or (site.accounting and accounting == "auto")
     if site.has_users and files.taken is not None:
-        site.accounts = associations.read(files.taken, _counted_resources(settings, nodes))
+        site.accounts = associations.read(files.taken, _counted_resources(files.settings, nodes))
         for (what, why), count in site.accounts.left_out.items() if site.accounts is not None else ():
             _leave_out(site, "", f"{what}: {count}", (SCHEDULING if why != associations.ACCEPTED else REST, why))
-    for key, value in settings.values():
+    for key, value in files.settings.values():
         _setting(site, key, value)
     _check_preemption(site)
-    _complete_gres(site, nodes, _beside(files, path, "gres.conf"))
+    _complete_gres(nodes, files)
     names = _renamed(nodes)
-    _topology(site, {node: f"{prefix}{number}" for node, (prefix, number) in names.items()}, files, path)
+    _topology(site, {node: f"{prefix}{number}" for node, (prefix, number) in names.items()}, files)
     site.renamed = {old: f"{prefix}{number}" for old, (prefix, number) in names.items() if old != f"{prefix}{number}"}
-    site.nodes = _classes(nodes, names, str(path))
+    site.nodes = _classes(nodes, names)
     shown = _shown_partitions(files.taken)
-    for name, words in partitions:
+    for name, words, where in partitions:
         words = _with_access(words, shown.get(name, {}))
-        partition = _partition(site, name, words, nodes, sets, names, str(path))
+        partition = _partition(site, name, words, nodes, sets, names, where)
         if partition is not None:
             site.partitions.append(partition)
     if not site.partitions:
-        raise WrongUse(f"{path}: has no PartitionName line with nodes", parameter="slurm_conf")
-    _choose_default(site, {name for name, words in partitions if _is_open(words)}, len(nodes))
+        raise WrongUse(f"{files.path}: has no PartitionName line with nodes", parameter="slurm_conf")
+    _choose_default(site, {name for name, words, _ in partitions if _is_open(words)}, len(nodes))
     return site
+
+
+def _has_database(settings: Settings) -> bool:
+    """Whether the site has slurmdbd. Up to 20.11 DefaultStorageType was the default of AccountingStorageType."""
+    given = settings.get("accountingstoragetype") or settings.get("defaultstoragetype") or ("", "")
+    return "slurmdbd" in given[1].lower()
 
 
 def _shown_partitions(taken: Archive | None) -> dict[str, dict[str, str]]:
@@ -284,125 +277,6 @@ def _number_of(kind: str, items: Sequence[LeftOut]) -> str:
     if kind == "PartitionName":
         return f" of partition {items[0].line.partition('=')[2]}" if count == 1 else f" of {count} partitions"
     return f" of {count} node{'s' if count > 1 else ''}" if kind else ""
-
-
-# ---- lines of the file ----
-
-
-def lines_of(path: Path | str) -> list[tuple[str, str]]:
-    """The logical lines of a slurm.conf and of the files that it includes: where each begins, and its text. Raises WrongUse."""
-    files = _Files(opened(path) if is_archive(path) else None)
-    path = files.place(path)
-    settings: dict[str, tuple[str, str]] = {}
-    found = []
-    for line in _lines(path, path.parent, settings, files, depth=0):
-        if line.words[0][0].lower() not in _LINES:
-            settings |= {key.lower(): (key, value) for key, value in line.words}
-        words = (f'{key}="{value}"' if re.search(r"\s", value) else f"{key}={value}" for key, value in line.words)
-        found.append((line.where, " ".join(words)))
-    return found
-
-
-class _Files:
-    """Reads slurm.conf and the files that it includes, up to LARGEST bytes and MOST_FILES of them together.
-
-    taken: the archive that has them; None for files of this host
-    """
-
-    def __init__(self, taken: Archive | None) -> None:
-        self.taken = taken
-        self._left, self._files = LARGEST, 0
-
-    def place(self, path: Path | str, name: str = "slurm.conf") -> Path:
-        """The path of slurm.conf, or the name of a part of the archive in messages."""
-        return Path(path) if self.taken is None else Path(f"{self.taken.path}: conf/{name}")
-
-    def beside(self, path: Path, name: str) -> Path | None:
-        """The place of another file beside slurm.conf; None if it is not there."""
-        if self.taken is not None:
-            return self.place(path, name) if f"conf/{name}" in self.taken.parts else None
-        return path.parent / name if (path.parent / name).is_file() else None
-
-    def read(self, path: Path) -> str:
-        content = read_input(path, "slurm_conf", LARGEST) if self.taken is None else self.taken.data(f"conf/{path.name}")
-        self._left, self._files = self._left - len(content), self._files + 1
-        if self._left < 0 or self._files > MOST_FILES:
-            what = f"{LARGEST >> 20} MiB" if self._left < 0 else f"{MOST_FILES} files"
-            raise WrongUse(f"{path}: with this Include slurm.conf has more than {what}", parameter="slurm_conf")
-        return content.decode(errors="replace")
-
-
-def _lines(path: Path, folder: Path, settings: Mapping[str, tuple[str, str]], files: _Files, depth: int) -> Iterator[_Line]:
-    """The logical lines of a file and of those that it includes. `settings` are those that were read before."""
-    if depth > MOST_INCLUDED:
-        raise WrongUse(f"{path}: is included by itself", parameter="slurm_conf")
-    for number, content in _logical(files.read(path)):
-        include = _INCLUDE.match(content.lstrip(_BLANKS))
-        if include:
-            for included in _included(include[1].strip('"'), path, folder, settings):
-                yield from _lines(included, folder, settings, files, depth + 1)
-        else:
-            yield _Line(f"{path} line {number}", _pairs(content, f"{path} line {number}"))
-
-
-def _pairs(content: str, where: str) -> tuple[tuple[str, str], ...]:
-    """Words and values of a logical line: one, or as many as there are where the line describes a thing."""
-    pairs: list[tuple[str, str]] = []
-    rest = content
-    while (not pairs or pairs[0][0].lower() in (*_LINES, *_LINES_BESIDE)) and (word := _WORD.match(rest)):
-        pairs.append((word[1], word[2] or word[3] or ""))
-        rest = rest[word.end() :]
-    if rest.strip(_BLANKS):
-        raise WrongUse(f"{where}: {rest.strip(_BLANKS)[:40]!r} is not a Key=Value of slurm.conf", parameter="slurm_conf")
-    return tuple(pairs)
-
-
-def _logical(text: str) -> Iterator[tuple[int, str]]:
-    """Number and content of each line that is not empty; one that a backslash continues has the number of its first part.
-
-    A # that is not escaped begins a comment, in quotes too. A backslash escapes any character.
-    """
-    waiting, first = "", 0
-    lines = text.split("\n")
-    for number, raw in enumerate(lines, 1):
-        # Most lines of long files: nothing is before a comment.
-        if not first and not raw.partition("#")[0].strip(_BLANKS):
-            continue
-        first = first or number
-        uncommented = re.match(r"(?:[^\\#]|\\.?)*", raw.partition("\0")[0], re.DOTALL)
-        assert uncommented is not None, "the expression matches every text"
-        content = uncommented[0]
-        end = content.rstrip(_BLANKS)
-        if (len(end) - len(end.rstrip("\\"))) % 2:
-            waiting, content = waiting + end[:-1], ""
-            if number < len(lines):
-                continue
-        content = re.sub(r"\\(.?)", r"\1", waiting + content, flags=re.DOTALL)
-        if content.strip(_BLANKS):
-            yield first, content
-        waiting, first = "", 0
-
-
-def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[str, str]]) -> list[Path]:
-    """The files that an Include line names: a path, with %c for the cluster's name, or a pattern.
-
-    An absolute path that does not exist on this machine is looked for below the first file's folder, with as many of its folders as
-    are
-    there: /opt/slurm/etc/parts/q1.conf as parts/q1.conf, then as q1.conf.
-    """
-    if "%c" in name:
-        name = name.replace("%c", settings.get("clustername", ("", "%c"))[1].lower())
-    parts = [part for part in Path(name).parts if part not in ("/", "..")]
-    for place in (path.parent / name, folder / name, *(folder.joinpath(*parts[start:]) for start in range(len(parts)))):
-        try:
-            if place.exists():
-                return [place]
-            matching = sorted(place.parent.glob(place.name.replace("**", "*"))) if re.search(r"[*?\[]", place.name) else []
-        except (OSError, ValueError):  # the name is too long, or not a pattern
-            continue
-        if matching:
-            return matching
-    return [path.parent / name]
 
 
 def _inherited(kind: str, name: str, defaults: _Words, own: _Words) -> dict[str, tuple[str, str]]:
@@ -495,13 +369,18 @@ def _count_of(names: str) -> int:
         return 1
 
 
-def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: _Words, where: str) -> None:
+def _expanded(text: str, where: str) -> list[str]:
+    """The names in a host list. Raises WrongUse, beginning with `where`, which does not quote it."""
     try:
-        listed = expand(_joined(names))
-    except ValueError as error:
-        raise WrongUse(f"{where}: NodeName: {error}", parameter="slurm_conf") from None
+        return expand(text)
+    except NotHostList as error:
+        raise WrongUse(f"{where}: {error.reason}", parameter="slurm_conf") from None
+
+
+def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: _Words, of_line: Line) -> None:
+    listed = _expanded(_joined(names), f"{of_line.where}: NodeName")
     if len(nodes) + len(listed) > MOST_NAMES:
-        raise WrongUse(f"{where}: has more than {MOST_NAMES} nodes, the most that Slurm can have", parameter="slurm_conf")
+        raise of_line.wrong(f"has more than {MOST_NAMES} nodes, the most that Slurm can have")
     line = f"NodeName={names}"
     state = words.get("state", ("", ""))[1].lower()
     if state.startswith("future"):
@@ -521,24 +400,30 @@ def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: _Word
                 _leave_out(site, line, f"{word}={item}", (RESOURCES, why), len(listed))
             extra += [(word, kept)] if kept else []
         elif key in (*_COUNTS, "realmemory", "memspeclimit", "corespeccount") and key not in _PROCESSORS:
-            extra.append((word, str(_number(words[key], where, 1 << 64 if key in _AMOUNTS else 1 << 16))))
+            extra.append((word, str(_number(words[key], of_line, 1 << 64 if key in _AMOUNTS else 1 << 16))))
         elif key not in _PROCESSORS and (text := re.sub(r"\s", "", value)) and not (key == "features" and "feature" in words):
             extra.append((word, text))
-    cpus = _cpus(site, line, words, where, len(listed))
-    for name in listed:
+    cpus = _cpus(site, line, words, of_line, len(listed))
+    try:
+        arrangement(cpus, tuple(extra))
+    except WrongUse:
+        raise of_line.wrong("its sockets, cores and threads do not make its processors") from None
+    for position, name in enumerate(listed, 1):
+        if not _NODE.fullmatch(name):
+            raise of_line.wrong(f"NodeName: node {position} of this line: a name may have letters, digits, '.', '_' and '-'")
         if name in nodes:
-            raise WrongUse(f"{where}: node {name} is there twice", parameter="slurm_conf")
+            raise of_line.wrong(f"NodeName: node {position} of this line is there twice")
         nodes[name] = _Node(name, cpus, tuple(extra))
 
 
-def _cpus(site: SiteConf, line: str, words: _Words, where: str, count: int) -> int:
+def _cpus(site: SiteConf, line: str, words: _Words, of_line: Line, count: int) -> int:
     """Processors of a node: CPUs, or what its sockets, cores and threads make; 1 if it does not say (slurm.conf(5)).
 
     As in Slurm (common/read_config.c, _parse_nodename), CPUs that agree with none of their products are left out.
     """
 
     def number(key: str) -> int | None:
-        return _number(words[key], where, 1 << 16) if key in words else None
+        return _number(words[key], of_line, 1 << 16) if key in words else None
 
     given = number("cpus") or number("procs")
     cores, threads = number("corespersocket") or 1, number("threadspercore") or 1
@@ -553,7 +438,7 @@ def _cpus(site: SiteConf, line: str, words: _Words, where: str, count: int) -> i
     return given or sockets * cores * threads
 
 
-def _number(word: tuple[str, str], where: str, limit: int) -> int:
+def _number(word: tuple[str, str], of_line: Line, limit: int) -> int:
     """A whole number as Slurm reads it (common/parse_value.c), below `limit`; 0 counts as 1, as it does in a NodeName line."""
     key, value = word
     if value.lower() in ("infinite", "unlimited"):
@@ -566,7 +451,7 @@ def _number(word: tuple[str, str], where: str, limit: int) -> int:
     if limit > 1 << 16 and rest.lower() == "k":
         number, rest = number << 10, ""
     if rest or number >= limit:
-        raise WrongUse(f"{where}: {key}={value[:40]} is not a whole number below {limit}", parameter="slurm_conf")
+        raise of_line.wrong(f"{key} is not a whole number below {limit}")
     return max(number, 1)
 
 
@@ -575,24 +460,15 @@ def _joined(names: str) -> str:
     return ",".join(part for part in re.split(r"[\s,]+(?![^\[]*\])", names) if part)
 
 
-def _beside(files: _Files, path: Path, name: str) -> list[_Line]:
-    """The lines of another file beside slurm.conf; none if it is not there."""
-    place = files.beside(path, name)
-    return [] if place is None else list(_lines(place, path.parent, {}, files, depth=0))
-
-
-def _complete_gres(site: SiteConf, nodes: dict[str, _Node], lines: Sequence[_Line]) -> None:
+def _complete_gres(nodes: dict[str, _Node], files: ConfFiles) -> None:
     """Give the GRES of nodes the types that gres.conf has, where slurm.conf has the same number without types."""
     typed: dict[str, dict[str, list[tuple[str, int]]]] = {}
-    for line in lines:
+    for line in files.lines("gres.conf") if files.has("gres.conf") else ():
         words = {key.lower(): value for key, value in line.words}
         if words.get("name") and words.get("type"):
-            try:
-                named = expand(words["nodename"]) if "nodename" in words else list(nodes)
-                files = len(expand(words["file"])) if "file" in words else 1
-            except ValueError as error:
-                raise WrongUse(f"{line.where}: {error}", parameter="slurm_conf") from None
-            count = int(words["count"]) if re.fullmatch(r"[0-9]{1,9}", words.get("count", "")) else files
+            named = _expanded(words["nodename"], f"{line.where}: NodeName") if "nodename" in words else list(nodes)
+            devices = len(_expanded(words["file"], f"{line.where}: File")) if "file" in words else 1
+            count = int(words["count"]) if re.fullmatch(r"[0-9]{1,9}", words.get("count", "")) else devices
             for name in named:
                 typed.setdefault(name, {}).setdefault(words["name"].lower(), []).append((words["type"], count))
     for name in typed.keys() & nodes.keys():
@@ -611,28 +487,36 @@ def _with_types(item: str, typed: Mapping[str, Sequence[tuple[str, int]]]) -> st
     return ",".join(f"{name}:{kind}:{number}" for kind, number in types)
 
 
-def _topology(site: SiteConf, names: Mapping[str, str], files: _Files, path: Path) -> None:
-    """Take over a topology of switches. TopologyParam stays only with one."""
+def _topology(site: SiteConf, names: Mapping[str, str], files: ConfFiles) -> None:
+    """Take over a topology of switches. TopologyParam stays only with one.
+
+    If topology.yaml is there, it decides: from 25.05 on Slurm then reads neither TopologyPlugin nor topology.conf
+    (interfaces/topology.c).
+    """
     given = {key.lower(): key for key in site.settings}
-    plugin = site.settings.get(given.get("topologyplugin", ""), "")
-    lines = _beside(files, path, "topology.conf") if plugin.lower() == "topology/tree" else []
-    try:
-        site.topology, unknown = topology.tree([{key.lower(): value for key, value in line.words} for line in lines], names)
-    except ValueError as error:
-        raise WrongUse(
-            f"{files.beside(path, 'topology.conf')}: {error}",
-            parameter="slurm_conf",
-        ) from None
+    source, is_yaml = topology.CONF, files.has(topology.YAML)
+    plugin, switches = site.settings.get(given.get("topologyplugin", ""), "").lower(), topology.of_lines(())
+    if is_yaml:
+        source = topology.YAML
+        first, *others = topology.of_yaml(files.content(source), str(files.place(source)))
+        plugin, switches = first.plugin, iter(first.switches)
+        for other in others:
+            _leave_out(site, "", f"{source}: {other.name}: {other.plugin}", (SCHEDULING, "a cluster has one topology here"))
+    elif plugin == topology.TREE and files.has(source):
+        switches = topology.of_lines(files.lines(source))
+    site.topology, unknown = topology.tree(switches, names)
     if unknown:
-        _leave_out(site, "", f"topology.conf: {unknown} nodes", (REST, "nodes that the cluster does not have"))
+        _leave_out(site, "", f"{source}: {unknown} nodes", (REST, "nodes that the cluster does not have"))
     if site.topology:
+        site.settings[given.get("topologyplugin", "TopologyPlugin")] = topology.TREE
         return
+    why = f"{source} has no switch of these nodes" if plugin == topology.TREE else f"{topology.TREE} is taken over"
+    if is_yaml and plugin != topology.FLAT:
+        _leave_out(site, "", f"{source}: {plugin}", (SCHEDULING, f"{NO_TOPOLOGY}; {why}"))
     for key in ("topologyplugin", "topologyparam"):
         if key in given and (value := site.settings.pop(given[key])).lower().rpartition("/")[2] not in ("none", "default", "flat"):
-            why = (
-                "topology.conf has no switch of these nodes" if plugin.lower() == "topology/tree" else "topology/tree is taken over"
-            )
-            _leave_out(site, "", f"{given[key]}={value}", (SCHEDULING, f"{NO_TOPOLOGY}; {why}"))
+            reason = (REST, f"{source} decides") if is_yaml else (SCHEDULING, f"{NO_TOPOLOGY}; {why}")
+            _leave_out(site, "", f"{given[key]}={value}", reason)
 
 
 def _renamed(nodes: Mapping[str, _Node]) -> dict[str, tuple[str, int]]:
@@ -656,7 +540,7 @@ def _renamed(nodes: Mapping[str, _Node]) -> dict[str, tuple[str, int]]:
     return names
 
 
-def _classes(nodes: Mapping[str, _Node], names: Mapping[str, tuple[str, int]], path: str) -> list[NodeClass]:
+def _classes(nodes: Mapping[str, _Node], names: Mapping[str, tuple[str, int]]) -> list[NodeClass]:
     """Classes of equal nodes with consecutive numbers, in the file's order."""
     options: list[dict[str, object]] = []
     for name, node in nodes.items():
@@ -667,10 +551,7 @@ def _classes(nodes: Mapping[str, _Node], names: Mapping[str, tuple[str, int]], p
             last["count"] = int(str(last["count"])) + 1
         else:
             options.append({"prefix": prefix, "first": number, "count": 1, "cpus": node.cpus, "extra": dict(node.extra)})
-    try:
-        return node_classes(options)
-    except WrongUse as error:
-        raise WrongUse(f"{path}: {error}", parameter="slurm_conf") from None
+    return node_classes(options)
 
 
 # ---- partitions ----
@@ -681,9 +562,9 @@ def _partition(
     name: str,
     words: _Words,
     nodes: Mapping[str, _Node],
-    sets: Mapping[str, list[str]],
+    sets: Mapping[str, list[_Listed]],
     names: Mapping[str, tuple[str, int]],
-    path: str,
+    where: str,
 ) -> dict[str, str] | None:
     """A partition as `slurm_conf.render` takes it, its nodes by their new names; None for one without nodes, which is left out."""
     line = f"PartitionName={name}"
@@ -707,8 +588,7 @@ def _partition(
     listed = words["nodes"][1] if "nodes" in words else ""
     if listed.upper() == "ALL":
         return {**kept, "Nodes": "ALL"}
-    where = f"{path}: PartitionName={name}: Nodes={listed if len(listed) <= 60 else listed[:57] + '...'}"
-    members = list(dict.fromkeys(_members(listed, nodes, site.future, dict(sets), where)))
+    members = list(dict.fromkeys(_members(_Listed(listed, f"{where}: Nodes"), nodes, site.future, dict(sets))))
     if not members:
         _leave_out(site, line, f"Nodes={listed}", (SCHEDULING, "a partition without nodes"))
         return None
@@ -738,15 +618,9 @@ def _choose_default(site: SiteConf, is_open: Collection[str], nodes: int) -> Non
     _leave_out(site, "", "no partition is the default", (SCHEDULING, why))
 
 
-def _members(
-    listed: str, nodes: Mapping[str, _Node], future: Collection[str], sets: dict[str, list[str]], where: str
-) -> Iterator[str]:
+def _members(listed: _Listed, nodes: Mapping[str, _Node], future: Collection[str], sets: dict[str, list[_Listed]]) -> Iterator[str]:
     """Names of the nodes in a list that may name node sets too; `sets` is left with empty ones in place of those."""
-    try:
-        parts = expand(_joined(listed))
-    except ValueError as error:
-        raise WrongUse(f"{where}: {error}", parameter="slurm_conf") from None
-    for part in parts:
+    for position, part in enumerate(_expanded(_joined(listed.text), listed.where), 1):
         if part in nodes:
             yield part
         elif part.upper() == "ALL":
@@ -755,13 +629,13 @@ def _members(
             # Each set once: the lists of sets that name sets that name sets could be exponentially long.
             sources, sets[part] = sets[part], []
             for source in sources:
-                if source.startswith("feature:"):
-                    feature = source.partition(":")[2]
+                if source.text.startswith("feature:"):
+                    feature = source.text.partition(":")[2]
                     yield from (name for name, node in nodes.items() if feature in _features(node))
                 else:
-                    yield from _members(source, nodes, future, sets, where)
+                    yield from _members(source, nodes, future, sets)
         elif part not in future:
-            raise WrongUse(f"{where}: there is no node {part}", parameter="slurm_conf")
+            raise WrongUse(f"{listed.where}: name {position} is that of no node", parameter="slurm_conf")
 
 
 def _features(node: _Node) -> list[str]:

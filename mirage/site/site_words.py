@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slurm_mirage.rm.slurm.setting_names import RETIRED
+
 SCHEDULING = "decides about scheduling"
 RESOURCES = "changes resources"
 REST = "has no part in scheduling here"
 GROUPS = (SCHEDULING, RESOURCES, REST)
 """Groups of what is left out, the most important one first."""
+
+LINES = ("nodename", "nodeset", "partitionname", "downnodes", "frontendname")
+"""First words of the lines of slurm.conf that describe things instead of setting a key."""
+LINES_BESIDE = ("name", "switchname", "blockname", "blocksizes")
+"""Those of gres.conf and topology.conf. AutoDetect is not one of them."""
 
 TAKEN = (
     "AccountingStorageEnforce", "AccountingStorageTRES", "CompleteWait", "DefCPUPerGPU", "DefMemPerCPU", "DefMemPerGPU",
@@ -191,3 +198,11 @@ PARTITION_TAKEN = (
 """Words of a PartitionName line that are taken over."""
 
 UNKNOWN = "no release of Slurm from 16.05 to 26.05 has such a word"
+
+ALL_WORDS = frozenset(
+    {
+        *(name.lower() for name in (*TAKEN, *RETIRED, *(name for _, _, names in OVERRIDDEN for name in names))),
+        *(*LINES, *LINES_BESIDE, *NODE_TAKEN, *NODE_OVERRIDDEN, *PARTITION_TAKEN, *PARTITION_OVERRIDDEN),
+    }
+)
+"""All these words, in small letters."""

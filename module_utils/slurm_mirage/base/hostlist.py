@@ -22,20 +22,28 @@ _PIECE = re.compile(r"\[([\d,-]+)\]|([^\[\]]+)")
 _NAME = re.compile(r"(?P<prefix>.*?)(?P<number>0|[1-9]\d*)?\Z", re.DOTALL)
 
 
+class NotHostList(ValueError):
+    """The text is not a host list that can be used. reason: what is wrong, without the text, which the message quotes"""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(f"{_beginning(text)} {reason}")
+        self.reason = reason
+
+
 def expand(text: str) -> list[str]:
     """Return the names in the host list `text`, in its order.
 
     Ranges may have leading zeros (n[08-11]), and a name may have several of them (rack[1-2]-n[1-16]): the last one counts first.
-    Raises ValueError when `text` is not a host list, or stands for more than MOST_NAMES names.
+    Raises NotHostList when `text` is not a host list, or stands for more than MOST_NAMES names.
     """
     if (names_there := count(text)) > MOST_NAMES:
-        raise ValueError(f"{_beginning(text)} has {names_there} names, at most {MOST_NAMES} are possible in Slurm")
+        raise NotHostList(text, f"has {names_there} names, at most {MOST_NAMES} are possible in Slurm")
     names: list[str] = []
     position = 0
     while position < len(text):
         part = _PART.match(text, position)
         if part is None:
-            raise ValueError(f"{_beginning(text)} is not a host list")
+            raise NotHostList(text, "is not a host list")
         pieces = [_ranges(ranges) if ranges else [(plain, plain)] for ranges, plain in _PIECE.findall(part["pattern"])]
         names += map("".join, itertools.product(*(list(_texts(piece)) for piece in pieces)))
         position = part.end()
@@ -45,17 +53,17 @@ def expand(text: str) -> list[str]:
 def count(text: str) -> int:
     """Return the number of names in the host list `text`, without expanding it; text without a range counts as one name.
 
-    Raises ValueError for a name of more than LONGEST_NAME characters, and for a list of more than LONGEST_LIST.
+    Raises NotHostList for a name of more than LONGEST_NAME characters, and for a list of more than LONGEST_LIST.
     """
     if len(text) > LONGEST_LIST:
-        raise ValueError(f"{_beginning(text)} is longer than {LONGEST_LIST} characters")
+        raise NotHostList(text, f"is longer than {LONGEST_LIST} characters")
     total = 0
     for part in re.findall(r"(?:\[[^\[\]]*\]|[^,\[])+", text):
         brackets = [ranges.split(",") for ranges in re.findall(r"\[([^\[\]]*)\]", part)]
         characters = len(re.sub(r"\[[^\[\]]*\]", "", part))
         characters += sum(max(len(end) for item in items for end in item.split("-")) for items in brackets)
         if characters > LONGEST_NAME:
-            raise ValueError(f"{_beginning(text)} has a name of more than {LONGEST_NAME} characters")
+            raise NotHostList(text, f"has a name of more than {LONGEST_NAME} characters")
         total += math.prod(sum(_length(item) for item in items) for items in brackets)
     return total
 
@@ -74,7 +82,7 @@ def _ranges(text: str) -> list[tuple[str, str]]:
     """First and last number of each range between brackets, as written."""
     ranges = [(first, last or first) for first, _, last in (item.partition("-") for item in text.split(","))]
     if any(int(first) > int(last) for first, last in ranges):
-        raise ValueError(f"[{text[:40]}] has a range that ends before it begins")
+        raise NotHostList(f"[{text}]", "has a range that ends before it begins")
     return ranges
 
 

@@ -177,7 +177,7 @@ def test_a_configuration_that_one_release_cannot_read_is_refused(
     with pytest.raises(WrongUse) as refusal:
         ended(CONFIG="own")
     assert f"{NEW} cannot read 1 of the lines that the others read" in str(refusal.value)
-    assert "the line LaunchType=launch/slurm: LaunchType is not known" in str(refusal.value)
+    assert "the line LaunchType: LaunchType is not known" in str(refusal.value)
     assert list(results.iterdir()) == []
 
 

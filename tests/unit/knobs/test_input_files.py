@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from mirage.commands import main
-from mirage.knobs import yaml_input
-from mirage.site import site_conf
+from mirage.site import conf_lines, site_conf
 from mirage.terminal.screen import Screen
+from mirage.text import yaml_input
 from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
 
@@ -120,7 +120,8 @@ NODES = "NodeName=a1\nPartitionName=p Nodes=ALL\n"
 def test_a_file_that_slurm_conf_includes(kind: str, tmp_path: Path) -> None:
     made(kind, tmp_path / "more")
     (tmp_path / "slurm.conf").write_text(f"{NODES}Include more\n")
-    with pytest.raises(WrongUse, match=f"slurm_conf: {tmp_path}/more: is {kind}; it must be a regular file"):
+    what = f"leads out of {tmp_path}" if (tmp_path / "more").is_symlink() else f"is {kind}; it must be a regular file"
+    with pytest.raises(WrongUse, match=rf"slurm_conf: {tmp_path}/slurm\.conf line 3: Include: {what}"):
         site_conf.read(tmp_path / "slurm.conf")
 
 
@@ -128,26 +129,26 @@ def test_files_that_are_included_exponentially_often(tmp_path: Path) -> None:
     for number in range(7):
         (tmp_path / f"{number}").write_text(f"Include {number + 1}\n" * 30)
     (tmp_path / "7").write_text("SchedulerType=sched/builtin\n")
-    with pytest.raises(WrongUse, match=r"with this Include slurm\.conf has more than 1000 files"):
+    with pytest.raises(WrongUse, match=r"Include: with this slurm\.conf has more than 1000 files"):
         site_conf.read(tmp_path / "0")
 
 
 def test_included_files_count_together(tmp_path: Path) -> None:
-    (tmp_path / "half").write_text("# comment\n" * (site_conf.LARGEST // 20))
+    (tmp_path / "half").write_text("# comment\n" * (conf_lines.LARGEST // 20))
     (tmp_path / "slurm.conf").write_text(f"Include half\nInclude half\n{NODES}")
-    with pytest.raises(WrongUse, match=r"with this Include slurm\.conf has more than 16 MiB"):
+    with pytest.raises(WrongUse, match=r"line 2: Include: with this slurm\.conf has more than 16 MiB"):
         site_conf.read(tmp_path / "slurm.conf")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("NodeName=n[1-99999999]\n", r"line 1: NodeName: 'n\[1-99999999\]' has 99999999 names, at most 65536"),
-        (f"NodeName=n[1-{'9' * 200}]\n", "line 1: NodeName: 'n.*' has 9{200} names"),
+        ("NodeName=n[1-99999999]\n", "line 1: NodeName: has 99999999 names, at most 65536"),
+        (f"NodeName=n[1-{'9' * 200}]\n", "line 1: NodeName: has 9{200} names"),
         (f"NodeName=n[1-{'9' * 5000}]\n", "has a name of more than 255 characters"),
         ("NodeName=n[1-40000]\nNodeName=m[1-40000]\n", "line 2: has more than 65536 nodes, the most that Slurm can have"),
         (f"NodeName=n[{'0' * 4000}1-9]\n", "has a name of more than 255 characters"),
-        (f"{NODES}PartitionName=q Nodes=n[1-99999999]\n", r"PartitionName=q: Nodes=n.*has 99999999 names, at most 65536"),
+        (f"{NODES}PartitionName=q Nodes=n[1-99999999]\n", "line 3: Nodes: has 99999999 names, at most 65536"),
     ],
 )
 def test_host_lists_are_counted_before_they_are_expanded(tmp_path: Path, text: str, message: str) -> None:

@@ -102,22 +102,32 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
     [
         ("NodeName=a1\n", "has no PartitionName line"),
         ("PartitionName=p Nodes=ALL\n", "has no NodeName line"),
-        ("NodeName=a1\nnonsense\n", r"line 2: 'nonsense' is not a Key=Value"),
-        ("NodeName=a1 CPUs=many\n", r"line 1: CPUs=many is not a whole number"),
-        (f"NodeName=a1 Sockets={5000 * '1'}\n", "line 1: Sockets=1{40} is not a whole number"),
-        ("NodeName=a[1-2]\nNodeName=a2\n", "line 2: node a2 is there twice"),
-        ("NodeName=a[1\n", "'a\\[1' is not a host list"),
-        ("NodeName=a1\nPartitionName=p Nodes=b1\n", "there is no node b1"),
+        ("NodeName=a1\nnonsense\n", r"line 2: is not a Key=Value of slurm\.conf\Z"),
+        ("NodeName=a1 CPUs=many\n", r"line 1: CPUs is not a whole number below 65536\Z"),
+        (f"NodeName=a1 Sockets={5000 * '1'}\n", r"line 1: Sockets is not a whole number below 65536\Z"),
+        ("NodeName=a1 Boards=3 CPUs=3 CoresPerSocket=4\n", r"line 1: its sockets, cores and threads do not make its processors\Z"),
+        ("NodeName=a[1-2]\nNodeName=a[0,2]\n", r"line 2: NodeName: node 2 of this line is there twice\Z"),
+        ("NodeName=a1,b/c\n", "line 1: NodeName: node 2 of this line: a name may have letters, digits,"),
+        ("NodeName=a[1\n", r"line 1: NodeName: is not a host list\Z"),
+        ("NodeName=a1\nPartitionName=p Nodes=a1,b1\n", r"line 2: Nodes: name 2 is that of no node\Z"),
+        ("NodeName=a1\nNodeSet=s Nodes=b1\nPartitionName=p Nodes=s\n", r"line 2: Nodes: name 1 is that of no node\Z"),
         ("NodeName=a1\nPartitionName=p\n", "has no PartitionName line with nodes"),
         ("NodeName=a[1-1000]-[1-2000]\n", "has 2000000 names, at most 65536"),
-        ("include other.conf\n", r"other\.conf: cannot be read"),
-        ("include a**\n", r"a\*\*: cannot be read \(No such file"),
-        ("include a\0b\n", r"a: cannot be read \(No such file"),
-        ("SchedulerType=\n", r"line 1: 'SchedulerType=' is not a Key=Value"),
-        ("ClusterName=a SlurmctldHost=b\n", r"line 1: 'SlurmctldHost=b' is not a Key=Value"),
-        ("\nA=1\\\n\\\n2 B\n", r"line 2: 'B' is not a Key=Value"),
-        (f"include {'a' * 300}\n", r"cannot be read \(File name too long"),
-        ("include slurm.conf\n", "is included by itself"),
+        ("\ninclude other.conf\n", r"line 2: Include: there is no such file below /\S+\Z"),
+        ("include a**\n", "line 1: Include: there is no such file below"),
+        ("include a\0b\n", "line 1: Include: there is no such file below"),
+        ("include .\n", "line 1: Include: there is no such file below"),
+        ("SchedulerType=\n", r"line 1: SchedulerType has no value that Slurm can read\Z"),
+        ("ClusterName=a SlurmctldHost=b\n", r"line 1: what follows the value of ClusterName is not a Key=Value of slurm\.conf\Z"),
+        ("\nA=1\\\n\\\n2 B\n", r"line 2: is not a Key=Value of slurm\.conf\Z"),
+        (f"include {'a' * 300}\n", "line 1: Include: there is no such file below"),
+        ("include slurm.conf\n", "line 1: Include: the file is included by itself"),
+        # A template of Ansible's that was not rendered.
+        (
+            "##\nSlurmctldHost={{ host }}({{ ip }})\n",
+            r"line 2: is a line of a template \({{ }} or {% %}\); SLURM_CONF may be the file",
+        ),
+        ("{% if backup %}\nNodeName=a1\n", "line 1: is a line of a template"),
     ],
 )
 def test_wrong_files(tmp_path: Path, text: str, words: str) -> None:
@@ -265,6 +275,12 @@ PartitionName=p Nodes="n1 n4" Default=YES
         ("n4", 8, {"Features": "new", "ThreadsPerCore": "1"}),
     ]
     assert site.partitions == [{"name": "p", "MaxTime": "1:00", "Default": "YES", "Nodes": "n[1,4]"}]
+
+
+def test_up_to_20_11_the_default_of_storage_makes_accounting(tmp_path: Path) -> None:
+    assert read(tmp_path, f"DefaultStorageType=SlurmDBD\n{NODES_AND_PARTITION}").accounting
+    other = "AccountingStorageType=accounting_storage/none\n"
+    assert not read(tmp_path, f"DefaultStorageType=slurmdbd\n{other}{NODES_AND_PARTITION}").accounting
 
 
 def test_node_sets_have_nodes_and_features(tmp_path: Path) -> None:

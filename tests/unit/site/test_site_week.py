@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from mirage.knobs import resolve
 from mirage.site import site_conf, topology
+from mirage.site.conf_lines import ConfFiles
+from mirage.site.site_words import REST, SCHEDULING
 from mirage.workloads.requests import offer
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.instance.slurm_configuration import configure
@@ -48,15 +50,16 @@ def test_what_is_wrong_in_its_slurm_conf_is_said_of_site(tmp_path: Path) -> None
     path = str(capture(tmp_path, {"conf/slurm.conf": f"{CONF}NodeName=x y\n"}))
     with pytest.raises(WrongUse) as error:
         resolve.resolve({resolve.GIVEN: "SITE", "SITE": path}, "experiment")
-    expected = f"SITE: {path}: conf/slurm.conf line 17: 'y' is not a Key=Value of slurm.conf"
+    expected = f"SITE: {path}: conf/slurm.conf line 17: what follows the value of NodeName is not a Key=Value of slurm.conf"
     assert resolve.user_message(error.value) == expected
 
 
 def test_the_lines_of_its_slurm_conf_are_read_as_those_of_a_file(tmp_path: Path) -> None:
     path = capture(tmp_path)
-    lines = site_conf.lines_of(path)
-    assert lines[0][0].startswith(f"{path}: conf/slurm.conf line ")
-    assert [text for _, text in lines if text.startswith("PartitionName=")] == [
+    lines = list(ConfFiles(path).lines())
+    assert lines[0].where.startswith(f"{path}: conf/slurm.conf line ")
+    texts = [" ".join(f"{key}={value}" for key, value in line.words) for line in lines]
+    assert [text for text in texts if text.startswith("PartitionName=")] == [
         line for line in CONF.splitlines() if line.startswith("PartitionName=")
     ]
 
@@ -113,9 +116,18 @@ def test_types_of_gres(tmp_path: Path, gres: str, conf: str, expected: str) -> N
     ("changes", "words"),
     [
         ({"conf/slurm.conf": None}, r"capture\.tar: conf/slurm\.conf is not in it"),
-        ({"conf/slurm.conf": f"{CONF}NodeName=x y\n"}, r"capture\.tar: conf/slurm\.conf line 17: 'y' is not a Key=Value"),
-        ({"conf/topology.conf": "SwitchName=s1 Nodes=c[1\n"}, r"capture\.tar: conf/topology\.conf: "),
-        ({"conf/gres.conf": "NodeName=g[ Name=gpu Type=a\n"}, r"capture\.tar: conf/gres\.conf line 1: "),
+        (
+            {"conf/slurm.conf": f"{CONF}NodeName=x y\n"},
+            r"capture\.tar: conf/slurm\.conf line 17: what follows the value of NodeName",
+        ),
+        (
+            {"conf/topology.conf": "SwitchName=s1 Nodes=c[1\n"},
+            r"capture\.tar: conf/topology\.conf line 1: a list of names is not a host list",
+        ),
+        (
+            {"conf/gres.conf": "NodeName=g[ Name=gpu Type=a\n"},
+            r"capture\.tar: conf/gres\.conf line 1: NodeName: is not a host list",
+        ),
     ],
 )
 def test_wrong_files_in_an_archive(tmp_path: Path, changes: dict[str, str | None], words: str) -> None:
@@ -133,18 +145,84 @@ def test_files_beside_a_slurm_conf_of_this_host(tmp_path: Path) -> None:
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=6), st.sets(st.integers(0, 9)))
 def test_a_tree_has_the_nodes_that_are_there_each_once_and_no_empty_switch(switches: list[list[int]], there: set[int]) -> None:
     nodes = {f"n{number}": f"m{number}" for number in there}
-    lines = [{"switchname": f"s{number}", "nodes": ",".join(f"n{n}" for n in names)} for number, names in enumerate(switches)]
-    lines.append({"switchname": "top", "switches": ",".join(f"s{number}" for number in range(len(switches)))})
-    text, unknown = topology.tree(lines, nodes)
+    given = [topology.Switch("", f"s{number}", ",".join(f"n{n}" for n in names), "") for number, names in enumerate(switches)]
+    given.append(topology.Switch("", "top", "", ",".join(f"s{number}" for number in range(len(switches)))))
+    text, unknown = topology.tree(given, nodes)
     kept = [number for number, names in enumerate(switches) if set(names) & there]
     assert unknown == sum(name not in there for names in switches for name in names)
     assert [line.split()[0] for line in text.splitlines()] == [f"SwitchName=s{n}" for n in kept] + ["SwitchName=top"] * bool(kept)
     assert all("Nodes=m" in line for line in text.splitlines()[:-1])
 
 
-def test_a_switch_that_is_defined_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="s1 is defined twice"):
-        topology.tree([{"switchname": "s1", "nodes": "a1"}, {"switchname": "s1", "nodes": "a2"}], {"a1": "a1", "a2": "a2"})
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [("s[1-2]", "line 2: the switch is defined twice"), ("s;x", "line 2: the name of a switch may have letters")],
+)
+def test_names_of_switches_that_are_refused(names: str, words: str) -> None:
+    given = [topology.Switch("line 1", "s1", "a1", ""), topology.Switch("line 2", names, "a2", "")]
+    with pytest.raises(WrongUse, match=f"^slurm_conf: {words}"):
+        topology.tree(given, {"a1": "a1", "a2": "a2"})
+
+
+TOPOLOGIES = """
+- topology: blocks
+  block: {block_sizes: [4], blocks: [{block: b1, nodes: "c[01-04]"}]}
+- topology: tree1
+  cluster_default: true
+  tree:
+    switches:
+      - switch: top
+        children: s[1-2]
+      - switch: s1
+        nodes: c[01-04]
+      - switch: s2
+        nodes: [g1, g2]
+"""
+
+
+def test_topology_yaml_decides_where_it_is_there(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF.replace("TopologyPlugin=topology/tree\n", ""))
+    (tmp_path / "topology.conf").write_text("SwitchName=s Nodes=c[01-04],g[1-2]\n")
+    (tmp_path / "topology.yaml").write_text(TOPOLOGIES)
+    site = site_conf.read(tmp_path / "slurm.conf")
+    assert site.topology == "SwitchName=top Switches=s1,s2\nSwitchName=s1 Nodes=c[1-4]\nSwitchName=s2 Nodes=g[1-2]\n"
+    assert site.settings["TopologyPlugin"] == "topology/tree"
+    assert "topology.yaml: blocks: topology/block: a cluster has one topology here" in map(str, site.left_out)
+    of_archive = site_conf.read(capture(tmp_path, {"conf/topology.yaml": TOPOLOGIES}))
+    assert of_archive.topology == site.topology
+    # A flat one, beside a TopologyPlugin that Slurm does not read then; and one that is not taken over.
+    for text, group, words in (
+        ("[{topology: a, flat: true}]", REST, "TopologyPlugin=topology/tree: topology.yaml decides"),
+        (
+            "[{topology: a, block: {}}]",
+            SCHEDULING,
+            "topology.yaml: topology/block: no topology: all nodes are equally near; topology/",
+        ),
+    ):
+        (tmp_path / "slurm.conf").write_text(CONF)
+        (tmp_path / "topology.yaml").write_text(text)
+        site = site_conf.read(tmp_path / "slurm.conf")
+        assert site.topology == "" and "TopologyPlugin" not in site.settings
+        assert [item.group for item in site.left_out if str(item).startswith(words)] == [group]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- a\n  b: secret\n", "line 2: is not YAML"),
+        ("secret", "is not a list of topologies"),
+        ("[secret]", "topology 1: is not one of a list"),
+        ("[{topology: a}]", "topology 1: is not one of a list"),
+        ("[{topology: a, tree: secret}]", "topology 1: tree: has no list of switches"),
+        ("[{topology: a, tree: {switches: [{switch: 's[', nodes: secret}]}}]", "topology 1: switch 1: a list of names is not a"),
+    ],
+)
+def test_a_topology_yaml_that_cannot_be_read_is_not_quoted(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "topology.yaml").write_text(text)
+    with pytest.raises(WrongUse, match=rf"^slurm_conf: {tmp_path}/topology\.yaml:? {words}") as error:
+        site_conf.read(tmp_path / "slurm.conf")
+    assert "secret" not in str(error.value)
 
 
 def test_only_slurmctlds_own_file_has_what_a_slurmd_must_not_read(tmp_path: Path) -> None:
