@@ -16,10 +16,10 @@ from mirage.knobs.parse import format_number
 from mirage.metrics.registry import METRICS
 from mirage.records.file_names import SWEEP_FILE
 from mirage.records.run_folder import RunFolder
+from mirage.records.sweep_lines import lines_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
 from mirage.terminal.table import print_all, rounded_text
-from mirage.traces.csv_frame import check_lines
 from mirage.verdict.features import unused_in_all
 from slurm_mirage.base.files import write_atomically
 
@@ -43,8 +43,7 @@ def show(folder: Path, screen: Screen) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for name in SHOWN:
         table.add_column(name, justify="left" if name == "ending" else "right", no_wrap=True)
-    with (folder / SWEEP_FILE).open(newline="") as stream:
-        lines = list(csv.DictReader(stream))
+    lines = lines_of(folder)
     for line in lines if len(lines) <= LINES else [*lines[: LINES // 2], *lines[-LINES // 2 :]]:
         table.add_row(line["shrink"], line["ending"], *(_text(name, line[name]) for name in SHOWN[2:]))
     rest = [f"{len(lines) - LINES} runs between them are in sweep.csv"] if len(lines) > LINES else []
@@ -65,10 +64,7 @@ def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
 
 def runs_of(folder: Path) -> list[tuple[Decimal, Path, Ending]]:
     """The runs in sweep.csv of a finished sweep: shrink factor, folder, ending."""
-    check_lines(folder / SWEEP_FILE, "run")
-    with (folder / SWEEP_FILE).open(newline="") as stream:
-        lines = list(csv.DictReader(stream))
-    return [(Decimal(line["shrink"]), folder.parent / line["run"], Ending(line["ending"], "")) for line in lines]
+    return [(Decimal(line["shrink"]), folder.parent / line["run"], Ending(line["ending"], "")) for line in lines_of(folder)]
 
 
 def content(runs: Sequence[tuple[Decimal, Path, Ending]]) -> str:

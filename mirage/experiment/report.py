@@ -149,7 +149,8 @@ def _comparison(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
 
 def _sweep(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     """Description and pages of a sweep and of those of its runs that have results."""
-    from mirage.reports.sweep_page import lines_of, page
+    from mirage.records.sweep_lines import lines_of
+    from mirage.reports.sweep_page import page
 
     measured = [run for line in lines_of(folder) if ((run := folder.parent / line["run"]) / METRICS_FILE).is_file()]
     of_runs = {path: text for run in measured if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from mirage import ROOT
+from mirage.cluster_events.user_file import LARGEST
+from mirage.experiment import run_events
 from mirage.experiment.report import name_of
 from mirage.knobs.knobs import text_of
+from mirage.knobs.parse import is_config_name
 from mirage.knobs.table import COMPARISON, TABLE
 from mirage.records.file_names import EXPERIMENT_FILE
 from mirage.records.run_folder import RunFolder
+from mirage.text.input_file import read_input
 from mirage.verdict.wait_settings import Trial
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically
@@ -29,7 +33,9 @@ def command(run: RunFolder, trial: Trial) -> str:
     knobs: Mapping[str, str] | None = run.experiment.get("knobs")
     if not knobs:
         raise WrongUse(f"results/{name_of(run.path)}/{EXPERIMENT_FILE} does not say the knobs of the run", parameter="run")
-    config = knobs["CONFIG"]
+    config = knobs.get("CONFIG", "")
+    if not is_config_name(config):
+        raise WrongUse(f"results/{name_of(run.path)}/{EXPERIMENT_FILE}: CONFIG of knobs is no name of a configuration", "run")
     left_out = {*_OWN, *(("EVENTS",) if trial.event else ())}
     # The machine is that of SLURM_CONF, or of CLASSES.
     left_out |= {"NODES", "CPUS", "CLASSES"} if knobs.get("SLURM_CONF") else {"NODES", "CPUS"} if knobs.get("CLASSES") else set()
@@ -44,18 +50,30 @@ def command(run: RunFolder, trial: Trial) -> str:
     if trial.event:
         before = knobs.get("EVENTS", "")
         path = run.path / f"why-{trial.name}.csv"
-        lines = Path(before).read_text().splitlines() if before else ["instant,action,target,argument"]
+        lines = _events(run, before) if before else ["instant,action,target,argument"]
         # Those that set the same limit would take it back.
         limit = trial.event.partition(",")[2].rpartition("=")[0]
         write_atomically(
             path, "".join(f"{line}\n" for line in [*lines, trial.event] if line is trial.event or f",{limit}=" not in line)
         )
-        words = [f"CONFIG={config}", f'EVENTS="{before or "none"} results/{name_of(run.path)}/{path.name}"']
+        words = [f"CONFIG={config}", "EVENTS=" + shlex.quote(f"{before or 'none'} results/{name_of(run.path)}/{path.name}")]
     else:
         name = f"why-{trial.name}"
         write_atomically(ROOT / f"configs/{name}.yml", _changed(run, config, trial.parameters).encode())
         words = [f'CONFIGS="{config} {name}"']
     return " ".join(["make compare", *words, *others])
+
+
+def _events(run: RunFolder, path: str) -> list[str]:
+    """The lines of the file of a run's events, which experiment.json names: only if it has the checksum that is there.
+
+    Raises WrongUse, which says nothing of another file.
+    """
+    with suppress(WrongUse):
+        if run_events.digest_of(path) == run.experiment.get("inputs", {}).get("EVENTS"):
+            return read_input(path, "events", LARGEST).decode("utf-8-sig").splitlines()
+    why = "the file of its events was changed or is gone; put it back where the run had it"
+    raise WrongUse(f"results/{name_of(run.path)}: {why}", parameter="run")
 
 
 def _changed(run: RunFolder, config: str, changes: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from slurm_mirage.base.strict_json import (
     Either,
     IfThere,
     Maybe,
+    Name,
     Named,
     Number,
     Object,
@@ -42,7 +43,7 @@ EXPERIMENT_JSON = Object(
         "attempt": Maybe(COUNT),
         "hosts": Maybe(Each(OBJECT)),
         "workload": Maybe(OBJECT),
-        "comparison": Maybe(Each(OBJECT)),
+        "comparison": Maybe(Each(Object({"label": TEXT, "replica": COUNT, "folder": Name()}))),
         "site": Maybe(Object(dict.fromkeys(("taken", "approximated", "absent"), Maybe(Named(COUNT))))),
     }
 )
@@ -158,7 +159,7 @@ STATUS_JSON = Object({"ending": TEXT, "message": TEXT})
 CALIBRATION_JSON = Object({"speed": Number(1e-9, 1e9)})
 """calibration.json: the speed that was chosen for a run."""
 
-COMPARISON_JSON = Object({"configurations": Each(Object({"label": TEXT, "runs": Each(TEXT)})), "method": Maybe(OBJECT)})
+COMPARISON_JSON = Object({"configurations": Each(Object({"label": TEXT, "runs": Each(Name())})), "method": Maybe(OBJECT)})
 """comparison.json."""
 
 COMPLAINTS_JSON = Object(

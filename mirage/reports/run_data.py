@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,18 +16,15 @@ from mirage.metrics.measured_jobs import Population, Window
 from mirage.metrics.registry import job_value
 from mirage.metrics.usage_over_time import profile
 from mirage.records.agreement import nearness_of, within
-from mirage.records.file_names import EXPERIMENT_FILE, JOBS_FILE, METRICS_FILE, RECORDED_FILE, WORKLOAD_FILE
-from mirage.records.recorded import RECORDED_SCHEMA, recorded_of, schedule_of
+from mirage.records.file_names import EXPERIMENT_FILE, JOBS_FILE, METRICS_FILE, WORKLOAD_FILE
+from mirage.records.recorded import schedule_of
 from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import Schedule
 from mirage.reports.node_map import Machine
 from mirage.reports.timeline import Steps
 from mirage.statistics.nearness import pairs_of
-from mirage.traces.csv_frame import read_csv
-from mirage.traces.trace import read_trace
 from mirage.verdict.features import unused_rows
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import write_atomically
 from slurm_mirage.clock.clock import Clock
 
 # Names of the two schedules in reports.
@@ -217,27 +213,11 @@ def levels_of(population: Population, suspensions: pl.DataFrame | None) -> tuple
 
 
 def _recorded(run: RunFolder) -> pl.DataFrame | str:
-    """The content of recorded.csv, or a sentence that says why there is none. For a run of an earlier release the first report
-    writes it."""
+    """The content of recorded.csv, or a sentence that says why there is none."""
     source, knobs = run.experiment.get("trace") or {}, run.experiment["inputs"]
     if source.get("path") is None:
         return "The jobs are generated, so that there is no log to compare with."
     if knobs.get("SUBMISSION"):
         return "Jobs were submitted at other times than in the log (SUBMISSION), so that waits cannot be compared."
-    path = run.path / RECORDED_FILE
-    if not path.exists():
-        try:
-            made = _from_log(run, Path(source["path"]), source["sha256"])
-        except WrongUse as error:
-            return f"The waits of these jobs on the real machine are unknown: {error.message}."
-        write_atomically(path, made.write_csv())
-    return read_csv(path, RECORDED_SCHEMA, "run")
-
-
-def _from_log(run: RunFolder, log: Path, sha256: str) -> pl.DataFrame:
-    if not run.has(WORKLOAD_FILE):
-        raise WrongUse(f"{WORKLOAD_FILE} is missing")
-    trace = read_trace(log)
-    if trace.sha256 != sha256:
-        raise WrongUse(f"{log} has changed since the run")
-    return recorded_of(trace, run.workload)
+    recorded = run.recorded
+    return "The log does not record how long these jobs waited." if recorded is None else recorded

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,14 @@ import altair as alt
 import polars as pl
 
 from mirage.metrics.registry import METRICS
-from mirage.records.file_names import SWEEP_FILE
 from mirage.records.run_folder import RunFolder
+from mirage.records.sweep_lines import lines_of
 from mirage.reports import theme
 from mirage.reports.measures import figure, inputs
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.pictures import Picture, draw
 from mirage.reports.run_page import CHECK
 from mirage.text.words import counted
-from mirage.traces.csv_frame import check_lines
 from mirage.verdict.features import unused_in_all
 from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, WORDS
 
@@ -43,13 +41,6 @@ def page(folder: Path) -> str:
 def _words(ending: str) -> str:
     """The verdict in words, by the ending of a run; not valid if it did not end."""
     return {"ok": WORDS[VALID], "inconclusive": WORDS[INCONCLUSIVE]}.get(ending, WORDS[INVALID])
-
-
-def lines_of(folder: Path) -> list[dict[str, str]]:
-    """The lines of sweep.csv as mappings of column to text."""
-    check_lines(folder / SWEEP_FILE, "run")
-    with (folder / SWEEP_FILE).open(newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def _summary(lines: list[dict[str, str]]) -> str:

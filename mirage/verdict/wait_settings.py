@@ -117,8 +117,9 @@ def _lifted(reason: str) -> str | None:
 
 
 def _name_of(event: str) -> str:
-    _, _, target, argument = event.split(",")
-    return "-".join([*target.split(), *argument.split("=")[:-1]])
+    """The name of the trial, which becomes that of a file: it has no path, whatever the names in the event are."""
+    _, _, target, argument = event.split(",", 3)
+    return re.sub(r"[^\w.=-]", "_", "-".join([*target.split(), *argument.split("=")[:-1]]), flags=re.ASCII)
 
 
 def _values(run: RunFolder, name: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ DEEPEST = 32
 """Largest depth of nested objects and lists."""
 _DIGITS = 25  # of a whole number at most: reading thousands of them would take long
 _SHOWN = 40  # characters of a value in a message
+_LONGEST_NAME = 255  # NAME_MAX of Linux
 
 
 class NotStrict(ValueError):
@@ -94,6 +95,15 @@ class Text:
         if isinstance(value, str) and len(value) <= self.longest and (not self.words or value in self.words):
             return ""
         return _refusal(value, place, " or ".join(self.words) if self.words else f"a text of up to {self.longest} characters")
+
+
+@dataclass(frozen=True)
+class Name:
+    """The name of a file or a folder in another folder, which the text alone does not leave."""
+
+    def fault(self, value: Any, place: str) -> str:
+        is_name = isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and not set("/\0") & set(value)
+        return "" if is_name and value not in (".", "..") else _refusal(value, place, "a name without /")
 
 
 @dataclass(frozen=True)

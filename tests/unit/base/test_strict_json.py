@@ -17,6 +17,7 @@ from slurm_mirage.base.strict_json import (
     Each,
     Either,
     Maybe,
+    Name,
     Named,
     NotStrict,
     Object,
@@ -33,6 +34,7 @@ SHAPE = Object(
         "pairs": Maybe(Each(Row((COUNT, COUNT)), most=3)),
         "states": Maybe(Named(COUNT, needed=("running",))),
         "is_sure": Maybe(FLAG),
+        "folder": Maybe(Name()),
         "cost": Maybe(Either((INSTANT, Object({"seconds": INSTANT})), "a number or an object")),
     }
 )
@@ -41,7 +43,7 @@ GOOD = '{"event": "ended", "index": 3, "real": 1.5, %s}'
 
 def test_what_has_the_shape_is_read_with_its_further_members() -> None:
     more = '"pairs": [[1, 2]], "states": {"running": 1}, "is_sure": true, "cost": {"seconds": 0}, "other": ["a", null, -1.5e3]'
-    assert strict_json.parse(GOOD % more, SHAPE)["other"] == ["a", None, -1500.0]
+    assert strict_json.parse(GOOD % f'"folder": "..a", {more}', SHAPE)["other"] == ["a", None, -1500.0]
     assert strict_json.parse(b'"\xc3\xa9"', TEXT) == "é"
 
 
@@ -93,6 +95,10 @@ def test_depth_counts_no_brackets_of_texts() -> None:
         (GOOD % '"states": {}', "states.running is missing"),
         (GOOD % '"states": {"running": 1, "a\\nb": "x"}', "states.a\\nb may be a whole number from 0 to "),
         (GOOD % '"is_sure": 1', "is_sure may be true or false, not 1"),
+        *(
+            (GOOD % f'"folder": "{name}"', "folder may be a name without /")
+            for name in ("", ".", "..", "/", "a/b", "../a", "a" * 256)
+        ),
         (GOOD % '"cost": {}', "cost may be a number or an object, not {}"),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirage.commands import why
-from mirage.experiment import configuration, runs, wait_trials
+from mirage.experiment import configuration, run_events, runs, wait_trials
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
 from mirage.terminal.screen import Screen
@@ -108,7 +108,8 @@ def with_settings(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **
     member = {"jobs": 1, "users": 1, "reasons_recorded": True, "waited": 7500.0, "unexplained": 0.0, "causes": CAUSES, **groups}
     (run / "metrics.json").write_text(json.dumps({"wait_causes": {**member, "longest": longest}}))
     chosen = knobs.resolve({"CONFIG": "slurm-defaults", "TRACE": "my log.swf", "JOBS": "20", **given}, "experiment")
-    (run / "experiment.json").write_text(json.dumps({"inputs": chosen.inputs(), "knobs": {**chosen.given(), "CONFIG": "own"}}))
+    inputs = {**chosen.inputs(), "EVENTS": run_events.digest(chosen.events) if "EVENTS" in given else ""}
+    (run / "experiment.json").write_text(json.dumps({"inputs": inputs, "knobs": {**chosen.given(), "CONFIG": "own"}}))
 
 
 def test_the_settings_to_which_a_run_points(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +121,7 @@ def test_the_settings_to_which_a_run_points(run: Path, tmp_path: Path, monkeypat
     assert lines[0].split(":")[0].split() == ["50.0", "%", "backfill"]
     commands = [line.strip() for line in lines if "make compare" in line]
     assert 'CONFIGS="own why-bf_max_job_user"' in commands[0] and "JOBS=20" in commands[0] and "TRACE='" in commands[0]
-    assert 'CONFIG=own EVENTS="none results/a/why-qos-normal-MaxJobsPerUser.csv"' in commands[1]
+    assert "CONFIG=own EVENTS='none results/a/why-qos-normal-MaxJobsPerUser.csv'" in commands[1]
     changed = configuration.read(tmp_path / "configs/why-bf_max_job_user.yml")
     assert changed.settings["SchedulerParameters"] == {"bf_interval": 60, "bf_max_job_user": 0}
     assert (run / "why-qos-normal-MaxJobsPerUser.csv").read_text().splitlines()[1] == "0,set,qos normal,MaxJobsPerUser=-1"
@@ -134,6 +135,32 @@ def test_events_of_the_run_stay(run: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     with_settings(run, tmp_path, monkeypatch, EVENTS="own.csv")
     _, said = call(RUN="a")
-    assert 'results/a/why-qos-normal-MaxJobsPerUser.csv"' in said
+    assert "results/a/why-qos-normal-MaxJobsPerUser.csv'" in said
     lines = (run / "why-qos-normal-MaxJobsPerUser.csv").read_text().splitlines()[1:]
     assert lines == ["1h,drain,n1,x", "0,set,qos normal,MaxJobsPerUser=-1"]
+
+
+@pytest.mark.parametrize("content", ["TopSecret,x", "instant,action,target,argument\n1h,drain,TopSecret,x\n"])
+def test_a_file_that_experiment_json_names_is_read_only_if_it_is_that_of_the_run(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    (tmp_path / "events.csv").write_text("instant,action,target,argument\n1h,drain,n1,x\n")
+    (tmp_path / "secret").write_text(content)
+    with_settings(run, tmp_path, monkeypatch, EVENTS=str(tmp_path / "events.csv"))
+    described = (run / "experiment.json").read_text()
+    (run / "experiment.json").write_text(described.replace("events.csv", "secret"))
+    with pytest.raises(WrongUse, match="the file of its events was changed or is gone") as error:
+        call(RUN="a")
+    assert "TopSecret" not in str(error.value) and not list(run.glob("why-*"))
+    (run / "experiment.json").write_text(described.replace('"CONFIG": "own"', '"CONFIG": "../../secret"'))
+    with pytest.raises(WrongUse, match="CONFIG of knobs is no name of a configuration"):
+        call(RUN="a")
+
+
+def test_the_name_of_a_setting_to_try_is_no_path(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_settings(run, tmp_path, monkeypatch)
+    waits = (run / "waits.csv").read_text()
+    for name, file in (("../../../x", "why-qos-.._.._.._x-MaxJobsPerUser.csv"), ("a;b", "why-qos-a_b-MaxJobsPerUser.csv")):
+        (run / "waits.csv").write_text(waits.replace("QOS normal", f"QOS {name}"))
+        call(RUN="a")
+        assert (run / file).is_file()

@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from mirage.commands import report as report_command
 from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
+from mirage.records.recorded import recorded_of
 from mirage.records.run_folder import RunFolder
 from mirage.records.shapes import METRICS_JSON
 from mirage.reports import node_picture, page, timeline
@@ -30,6 +32,7 @@ from mirage.reports.run_data import Run
 from mirage.reports.timeline import Steps
 from mirage.terminal.screen import Screen
 from mirage.traces import log_text, swf
+from mirage.traces.trace import read_trace
 from mirage.verdict.features import unused_rows
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
@@ -86,7 +89,11 @@ def a_log(path: Path, jobs: pl.DataFrame, waits: float) -> dict[str, Any]:
 def a_run(folder: Path, **more: Any) -> dict[str, Any]:
     """Writes a run of 60 jobs on 16 nodes with 4 processors."""
     jobs, pauses = suspended(simulated_runs.jobs_of(60, 16, 4))
-    jobs.select("id", "submit").with_columns(preset=pl.lit("")).write_csv(_there(folder) / "workload.csv")
+    workload = jobs.select("id", "submit").with_columns(preset=pl.lit(""))
+    workload.write_csv(_there(folder) / "workload.csv")
+    if (log := more.get("trace", {}).get("path")) and not more.get("SUBMISSION"):
+        with suppress(WrongUse):  # without one of the waits there is no such file
+            recorded_of(read_trace(log), workload).write_csv(folder / "recorded.csv")
     return simulated_runs.write(folder, jobs, 16, 4, suspensions=pauses, **more)
 
 
@@ -195,17 +202,18 @@ def test_nothing_from_outside_is_taken_as_html(results: Path) -> None:
     assert "<img src=x" not in text
 
 
-def test_the_log_is_needed_for_the_first_report_only(results: Path, tmp_path: Path) -> None:
+def test_the_log_is_not_needed_for_the_report(results: Path, tmp_path: Path) -> None:
+    """experiment.json may be a stranger's: the path in it is not read."""
     jobs = simulated_runs.jobs_of(60, 16, 4)
     source = a_log(tmp_path / "log.swf.gz", jobs, 600)
     a_run(results / "r", trace=source)
+    (tmp_path / "log.swf.gz").write_text("secret")
     _, text = make_report("r")
     check_self_contained(text)
     assert "In the log these jobs waited 10" in text and "log, the same jobs" in text
-    recorded = pl.read_csv(results / "r/recorded.csv")
-    assert recorded.height == 60 and recorded.select((pl.col("start") - pl.col("submit")).unique()).to_series().to_list() == [600]
-    (tmp_path / "log.swf.gz").unlink()
-    assert make_report("r")[1] == text
+    (results / "r/recorded.csv").unlink()
+    text = make_report("r")[1]
+    assert "The log does not record how long these jobs waited." in text and "secret" not in text
 
 
 def test_how_near_a_run_comes_to_the_log(results: Path, tmp_path: Path) -> None:
@@ -255,16 +263,13 @@ def test_how_near_a_run_comes_to_the_log(results: Path, tmp_path: Path) -> None:
     ("change", "words"),
     [
         ({"SUBMISSION": "period=10"}, "submitted at other times than in the log (SUBMISSION)"),
-        ({"sha256": "0"}, "has changed since the run"),
-        ({"waits": -1}, "the log does not record how long these jobs waited"),
+        ({"waits": -1}, "The log does not record how long these jobs waited"),
     ],
 )
 def test_why_there_is_no_comparison_with_the_log(results: Path, tmp_path: Path, change: dict[str, Any], words: str) -> None:
     source = a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), change.pop("waits", 600))
-    source["sha256"] = change.pop("sha256", source["sha256"])
     a_run(results / "r", trace=source, **change)
     assert words in make_report("r")[1]
-    assert not (results / "r/recorded.csv").exists()
 
 
 def test_samples_of_slurmctld_and_the_host_are_in_trace_time(results: Path) -> None:
@@ -453,6 +458,22 @@ def test_the_page_of_a_sweep(results: Path) -> None:
     assert "1 of 4 runs are not valid: s-10. 1 of 4 runs are inconclusive: s-20." in text
     assert "(inconclusive)" in text and "(not valid)" not in text, "the invalid run has no values"
     assert 'href="../s-50/report.html"' in text
+
+
+def test_a_stranger_s_sweep_or_comparison_names_no_folder_elsewhere(results: Path, tmp_path: Path) -> None:
+    a_sweep(results / "s")
+    a_run(tmp_path / "other")
+    text = (results / "s/sweep.csv").read_text()
+    (results / "s/sweep.csv").write_text(text.replace("s-50", "../other"))
+    with pytest.raises(WrongUse, match=r"sweep\.csv line 3: run may be a name without /, not '\.\./other'"):
+        make_report("s")
+    described = {"comparison": [{"label": "a", "replica": 1, "folder": "../../other"}]}
+    (results / "s/experiment.json").write_text(json.dumps(described))
+    with pytest.raises(Damaged, match=r"comparison\[0\]\.folder may be a name without /"):
+        _ = RunFolder(results / "s").experiment
+    (results / "s/comparison.json").write_text(json.dumps({"configurations": [{"label": "a", "runs": ["../../other"]}]}))
+    with pytest.raises(Damaged, match=r"configurations\[0\]\.runs\[0\] may be a name without /"):
+        make_report("s")
 
 
 # ---- in a browser ----
