@@ -5,7 +5,7 @@ The shapes name the members that are read; earlier releases did not write all of
 
 from __future__ import annotations
 
-from .strict_json import COUNT, FLAG, INSTANT, LENGTH, OBJECT, TEXT, Each, Maybe, Named, Number, Object
+from .strict_json import COUNT, FLAG, INSTANT, LENGTH, OBJECT, TEXT, Each, Maybe, Name, Named, Number, Object
 
 _SPEED = Number(1e-9, 1e9)
 
@@ -23,7 +23,8 @@ RESULT = Object(
 
 PROGRESS = Object(
     {
-        **dict.fromkeys(("run", "cluster", "phase", "message", "time_left_cause"), Maybe(TEXT)),
+        "run": Maybe(Name()),
+        **dict.fromkeys(("cluster", "phase", "message", "time_left_cause"), Maybe(TEXT)),
         **dict.fromkeys(("jobs", "submitted", "running", "pending", "done", "retries", "resubmitted"), Maybe(COUNT)),
         **dict.fromkeys(("nodes_not_responding", "processors", "processors_busy", "memory_available_bytes"), Maybe(COUNT)),
         **dict.fromkeys(("elapsed", "time_left_least", "time_left_most", "lag"), Maybe(LENGTH)),
