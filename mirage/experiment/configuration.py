@@ -156,7 +156,7 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
 
     from mirage.text import yaml_input
     from mirage.workloads import routing
-    from slurm_mirage.rm.slurm import accounting
+    from slurm_mirage.rm.slurm import accounting, conf
 
     where = f"{path.parent.name}/{path.name}"
     try:
@@ -182,6 +182,7 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
     if not isinstance(settings, Mapping):
         raise WrongUse(f"{where}: settings is not a mapping of keys of slurm.conf")
     partitions: list[Mapping[str, Any]] = partitions_of(content, where) if site is None else [*site.partitions]
+    conf.check(settings, partitions if site is None else [], where)
     if not isinstance(has_accounting, bool):
         raise WrongUse(f"{where}: accounting is neither true nor false")
     names = [accounting.FIRST_QOS, *accounting.qos_of(qos, where)]

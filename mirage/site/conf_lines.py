@@ -17,6 +17,7 @@ from pathlib import Path
 from mirage.site.archive import Archive, is_archive, opened
 from mirage.site.site_words import ALL_WORDS, LINES, LINES_BESIDE
 from mirage.text.input_file import read_below, read_input
+from slurm_mirage.base import line_text
 from slurm_mirage.base.errors import WrongUse
 
 MAIN = "slurm.conf"
@@ -178,7 +179,10 @@ def _pairs(content: str, where: str) -> tuple[tuple[str, str], ...]:
     pairs: list[tuple[str, str]] = []
     rest = content
     while (not pairs or pairs[0][0].lower() in (*LINES, *LINES_BESIDE)) and (word := _WORD.match(rest)):
-        pairs.append((word[1], word[2] or word[3] or ""))
+        key, value = word[1], word[2] or word[3] or ""
+        if fault := line_text.fault(value):
+            raise WrongUse(f"{where}: {key if key.lower() in ALL_WORDS else 'a value'} {fault}", parameter=_PARAMETER)
+        pairs.append((key, value))
         rest = rest[word.end() :]
     if rest.strip(_BLANKS):
         raise WrongUse(f"{where}: {_fault(content, pairs)}", parameter=_PARAMETER)

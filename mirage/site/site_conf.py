@@ -43,6 +43,7 @@ from mirage.site.site_words import (
 )
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.hostlist import MOST_NAMES, NotHostList, compress, expand
+from slurm_mirage.rm.slurm import conf
 from slurm_mirage.rm.slurm.conf import CONTROLLER_NODE_WORDS
 from slurm_mirage.rm.slurm.node_classes import NodeClass, node_classes
 from slurm_mirage.rm.slurm.node_options import arrangement, split_gres
@@ -200,6 +201,10 @@ def read(path: Path | str, accounting: str = "auto") -> SiteConf:
     if not site.partitions:
         raise WrongUse(f"{files.path}: has no PartitionName line with nodes", parameter="slurm_conf")
     _choose_default(site, {name for name, words, _ in partitions if _is_open(words)}, len(nodes))
+    try:
+        conf.check(site.settings, site.partitions, str(files.path))
+    except WrongUse as error:
+        raise WrongUse(error.message, parameter="slurm_conf") from None
     return site
 
 

@@ -11,6 +11,7 @@ from mirage.site.conf_lines import Line
 from mirage.text import yaml_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.hostlist import NotHostList, compress, expand
+from slurm_mirage.rm.slurm.conf import line_of
 
 CONF, YAML = "topology.conf", "topology.yaml"
 TREE, FLAT = "topology/tree", "topology/flat"
@@ -108,8 +109,8 @@ def tree(switches: Iterable[Switch], nodes: Mapping[str, str]) -> tuple[str, int
             del found[name]
     text = ""
     for name, (own, below) in found.items():
-        there = [each for each in below if each in found]
-        text += f"SwitchName={name} " + (f"Nodes={compress(own)}" if own else f"Switches={','.join(there)}") + "\n"
+        members = {"Nodes": compress(own)} if own else {"Switches": [each for each in below if each in found]}
+        text += line_of("SwitchName", name, members, CONF) + "\n"
     return text, unknown
 
 

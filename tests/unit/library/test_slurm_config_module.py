@@ -205,14 +205,17 @@ def test_the_digest_depends_on_everything_that_a_node_reads(call: Caller, params
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"settings": {"Two words": 1}}, "wrong use: slurm.conf: 'Two words' is not a setting with a one-line value"),
-        ({"settings": {"MailProg": "a\nb"}}, "wrong use: slurm.conf: 'MailProg' is not a setting with a one-line value"),
-        ({"settings": {"MailProg": None}}, "wrong use: slurm.conf: 'MailProg' is not a setting with a one-line value"),
+        ({"settings": {"Two words": 1}}, "wrong use: slurm.conf: 'Two words' is not the name of a setting"),
+        ({"settings": {"MailProg": "a\nb"}}, "wrong use: slurm.conf: MailProg: has the control character U+000A"),
+        ({"settings": {"MailProg": None}}, "wrong use: slurm.conf: 'MailProg' has no value"),
         (
             {"nodes": [{"count": 3, "cpus": 4}, {"count": 1, "cpus": 1, "first": 3}]},
             "wrong use: nodes: class 2: n3 would be there twice, see class 1",
         ),
-        ({"partitions": [{"MaxTime": 5}]}, "wrong use: slurm.conf: partition {'MaxTime': 5} has no name"),
+        (
+            {"partitions": [{"MaxTime": 5}]},
+            "wrong use: slurm.conf: partition '': the name is not one word without quotes and , | = # \\",
+        ),
         (
             {"filler": True, "settings": {"SchedulerType": "sched/builtin"}},
             "wrong use: FILLER: SchedulerType=sched/builtin of the configuration: only sched/backfill starts fillers beside "
@@ -220,7 +223,7 @@ def test_the_digest_depends_on_everything_that_a_node_reads(call: Caller, params
         ),
         (
             {"partitions": [{"name": "p", "State": "UP\nNodeName=x"}]},
-            "wrong use: slurm.conf: PartitionName=p: 'State' is not a setting with a one-line value",
+            "wrong use: slurm.conf: PartitionName=p: State: has the control character U+000A",
         ),
     ],
 )

@@ -203,7 +203,7 @@ def test_words_that_are_not_numbers_are_wrong_use(settings: dict[str, Any], name
 
 
 def test_a_setting_without_a_value_is_still_refused() -> None:
-    with pytest.raises(WrongUse, match="'AuthInfo' is not a setting with a one-line value"):
+    with pytest.raises(WrongUse, match="'AuthInfo' has no value"):
         render_settings(follow({"AuthInfo": None}, 2))
 
 

@@ -25,7 +25,7 @@ def test_words_are_as_slurm_conf_has_them() -> None:
     "extra", [{"A b": 1}, {"Feature": "a b"}, {"Feature": "a\nb"}, {"Feature": None}, {"Feature": ""}, {1: 2}, {"": 3}]
 )
 def test_what_would_be_other_words_is_refused(extra: dict[Any, Any]) -> None:
-    with pytest.raises(WrongUse, match=r"^here: extra: .* is not a word of a NodeName line"):
+    with pytest.raises(WrongUse, match=r"^here: extra: .* is not (a word of a NodeName line|the name of a setting)"):
         words_of(extra, "here")
 
 

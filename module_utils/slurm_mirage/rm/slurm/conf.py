@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from ...base import line_text
 from ...base.errors import WrongUse
 
 HEADER = "# Written by Slurm Mirage (module slurm_config); changes made here are overwritten.\n"
@@ -99,23 +100,64 @@ def value_of(value: Any) -> str:
     return str(value)
 
 
-def _word(where: str, key: str, value: Any) -> str:
-    """`key=value`, the value on one line, in quotes where it has blanks.
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_IN_QUOTES = re.compile(r'"[^"]*"')
+_PARTITION = re.compile(r"""[^\s,|"'=#\\]+""")
 
-    YAML takes an unquoted OFF for false, which Slurm's PreemptMode does not know as NO.
+
+def setting(where: str, key: str, text: str) -> str:
+    """`key=text` as Slurm's parser reads it letter by letter: in slurm.conf, gres.conf, topology.conf and slurmdbd.conf.
+
+    A value with blanks is in quotes, in which a quote cannot be. A backslash stands before each # and each backslash, in quotes
+    too: the parser looks for comments, continued lines and escapes before it looks for quotes (common/parse_config.c, 16.05 to
+    26.05). Raises WrongUse, beginning with `where`, for what the parser would read otherwise.
     """
+    if not _KEY.fullmatch(key):
+        raise WrongUse(f"{where}: {key!r} is not the name of a setting")
+    line_text.check(f"{where}: {key}", text)
+    has_blanks = re.search(r"\s", text) is not None  # a program with a locale also takes Unicode's blanks for some
+    if (has_blanks and '"' in text) or _IN_QUOTES.fullmatch(text):
+        raise WrongUse(
+            f"{where}: {key}: has double quotes, which Slurm does not keep around a value and beside blanks; leave them out"
+        )
+    escaped = re.sub(r"[\\#]", r"\\\g<0>", text)
+    return f'{key}="{escaped}"' if has_blanks or not text else f"{key}={escaped}"
+
+
+def include(path: str) -> str:
+    """A line in whose place Slurm reads the file `path`. Raises WrongUse for a path with a blank, for which it has no quotes, or
+    with %, which stands for a name."""
+    line_text.check("slurm.conf: Include", path)
+    if not path or re.search(r"[\s%]", path):
+        raise WrongUse("slurm.conf: Include: the path is empty, or has a blank or %, which Slurm reads otherwise")
+    return "Include " + re.sub(r"[\\#]", r"\\\g<0>", path) + "\n"
+
+
+def _word(where: str, key: str, value: Any) -> str:
+    """`setting` of a value that is not yet text. YAML takes an unquoted OFF for false, which Slurm's PreemptMode does not know as
+    NO."""
+    if value is None:
+        raise WrongUse(f"{where}: {key!r} has no value")
     if key.lower() == "preemptmode" and value is False:
         value = "OFF"
-    text = value_of(value)
-    if value is None or "\n" in text or not key.isidentifier():
-        raise WrongUse(f"{where}: {key!r} is not a setting with a one-line value")
-    return f'{key}="{text}"' if re.search(r"\s", text) and '"' not in text else f"{key}={text}"
+    return setting(where, key, value_of(value))
 
 
-def line_of(key: str, name: str, words: Mapping[str, Any]) -> str:
-    """A line that names something (NodeName, PartitionName): `key=name Word=value ...`, without omitted words."""
-    rest = [_word(f"slurm.conf: {key}={name}", word, value) for word, value in words.items() if value != OMIT]
-    return " ".join([f"{key}={name}", *rest])
+def line_of(key: str, name: str, words: Mapping[str, Any], where: str = "slurm.conf") -> str:
+    """A line that names something (NodeName, PartitionName): `key=name Word=value ...`, without omitted words. Raises WrongUse,
+    beginning with `where`, the name of the file."""
+    first = setting(where, key, name)
+    return " ".join([first, *(_word(f"{where}: {key}={name}", word, value) for word, value in words.items() if value != OMIT)])
+
+
+def partition_line(partition: Mapping[str, Any], where: str = "slurm.conf") -> str:
+    """The line of a partition, a mapping with `name` and further words. Raises WrongUse, also for a name that commands of Slurm and
+    their answers do not take as one word."""
+    name = str(partition.get("name") or "")
+    if not _PARTITION.fullmatch(name):
+        raise WrongUse(f"{where}: partition {name[:40]!r}: the name is not one word without quotes and , | = # \\")
+    words = {key: value for key, value in partition.items() if key != "name"}
+    return line_of("PartitionName", name, merge({"Nodes": "ALL"}, words), where) + "\n"
 
 
 def merge(defaults: Mapping[str, Any], *overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,13 +169,13 @@ def merge(defaults: Mapping[str, Any], *overrides: Mapping[str, Any]) -> dict[st
     return {key: value for key, value in merged.values() if value != OMIT}
 
 
-def render_settings(settings: Mapping[str, Any]) -> str:
-    """The settings' lines, sorted by key."""
+def render_settings(settings: Mapping[str, Any], where: str = "slurm.conf") -> str:
+    """The settings' lines, sorted by key. Raises WrongUse, beginning with `where`, the name of the file."""
     lines = []
     for key in sorted(settings, key=str.lower):
         value = settings[key]
         is_repeated = key.lower() == CONTROLLER_HOST and isinstance(value, (list, tuple))
-        lines += [_word("slurm.conf", key, one) + "\n" for one in (value if is_repeated else [value])]
+        lines += [_word(where, key, one) + "\n" for one in (value if is_repeated else [value])]
     return "".join(lines)
 
 
@@ -141,12 +183,18 @@ def render(settings: Mapping[str, Any], nodes: Iterable[Line], partitions: Seque
     """The whole slurm.conf. `partitions` are mappings with `name` and further words of a PartitionName line."""
     lines = [HEADER, comment, render_settings(settings)]
     lines += [node.line() + "\n" for node in nodes]
-    for partition in partitions:
-        if not partition.get("name"):
-            raise WrongUse(f"slurm.conf: partition {dict(partition)} has no name")
-        words = {key: value for key, value in partition.items() if key != "name"}
-        lines.append(line_of("PartitionName", partition["name"], merge({"Nodes": "ALL"}, words)) + "\n")
+    lines += [partition_line(partition) for partition in partitions]
     return "".join(lines)
+
+
+def check(settings: Mapping[str, Any], partitions: Sequence[Mapping[str, Any]], where: str) -> None:
+    """Raise WrongUse, beginning with `where`, the name of a user's file, for settings or partitions that slurm.conf cannot have."""
+    for mapping in (settings, *partitions):
+        if unnamed := [key for key in mapping if not isinstance(key, str)]:
+            raise WrongUse(f"{where}: {unnamed[0]!r} is not the name of a setting")
+    render_settings(merge(settings), where)
+    for partition in partitions:
+        partition_line(partition, where)
 
 
 def for_nodes(nodes: Iterable[Nodes]) -> list[Nodes]:
@@ -165,4 +213,4 @@ def slim_files(nodes: Sequence[Nodes], common: str) -> Iterator[tuple[str, str]]
     """Name and content of the slim file of each node; `common` is the path of the file with the settings."""
     for node in nodes:
         for number in range(node.first, node.first + node.count):
-            yield f"{node.prefix}{number}.conf", f"{HEADER}Include {common}\n{node.line(number)}\n"
+            yield f"{node.prefix}{number}.conf", f"{HEADER}{include(common)}{node.line(number)}\n"

@@ -6,11 +6,13 @@ a user by the account of the client's process (unix_socket), without a password.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...base import line_text
 from ...base.errors import WrongUse
 from .clock_settings import followed
 from .conf import HEADER, render_settings
@@ -47,6 +49,8 @@ DEFAULTS: Mapping[str, str | int] = {
     "innodb_flush_log_at_trx_commit": 2,
     "innodb_flush_method": "fsync",
 }
+_PLAIN = re.compile(r"[A-Za-z0-9_./:+-]+")
+"""A value that needs no quotes."""
 
 
 def check_release(version: str) -> None:
@@ -57,6 +61,13 @@ def check_release(version: str) -> None:
             "accounting (ACCOUNTING=no)",
             parameter="accounting, config",
         )
+
+
+def _option(name: str, value: str) -> str:
+    """A line of MariaDB's option file: in quotes a # is no comment, and a backslash is written twice (mysys/my_default.c). Raises
+    WrongUse for a value that is not one line."""
+    escaped = re.sub(r'[\\"]', r"\\\g<0>", line_text.check(f"mariadb.cnf: {name}", value))
+    return f"{name} = {value}\n" if _PLAIN.fullmatch(value) else f'{name} = "{escaped}"\n'
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,7 @@ class Database:
             "innodb_buffer_pool_size": f"{self.buffer}M",
             **DEFAULTS,
         }
-        return HEADER + "[mariadbd]\n" + "".join(f"{name} = {value}\n" for name, value in options.items())
+        return HEADER + "[mariadbd]\n" + "".join(_option(name, str(value)) for name, value in options.items())
 
     def slurmdbd_conf(self, speed: float, version: str) -> str:
         """slurmdbd's file, for a release (empty: not known), and a clock of that speed, which its time-outs follow as those of
@@ -111,4 +122,4 @@ class Database:
         }
         if version and release_of(version) < ONE_ADDRESS:
             del settings["CommunicationParameters"]
-        return HEADER + render_settings(settings)
+        return HEADER + render_settings(settings, "slurmdbd.conf")

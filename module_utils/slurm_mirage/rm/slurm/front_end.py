@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...base.errors import WrongUse
-from .conf import Nodes, line_of
+from .conf import Nodes, line_of, render_settings
 from .node_classes import NodeClass
 from .node_options import Words, gres_of
 from .setting_names import translated
@@ -53,7 +53,7 @@ class FrontEnd:
 
     def line(self) -> str:
         """Its line of slurm.conf: one for each, because a line has one port."""
-        return f"FrontendName={PREFIX}{self.number} FrontendAddr={self.address} Port={self.port}"
+        return line_of("FrontendName", f"{PREFIX}{self.number}", {"FrontendAddr": self.address, "Port": self.port})
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def check_build(commands: Path, release: str, count: int) -> None:
 def _conf(release: str) -> str:
     """The least that a scontrol of the release reads; one before 18.08 refuses words that came later."""
     settings = translated({"ClusterName": "probe", "SlurmctldHost": "localhost"}, release)
-    return "".join(f"{key}={value}\n" for key, value in settings.items()) + "NodeName=n1\nPartitionName=p Nodes=n1\n"
+    return render_settings(settings) + "NodeName=n1\nPartitionName=p Nodes=n1\n"
 
 
 def _ask(scontrol: Path, slurm_conf: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import WrongUse
-from .conf import OMIT, names_of, value_of
+from .conf import OMIT, line_of, names_of, setting, value_of
 
 GPU = "gpu"
 SHARED = ("mps", "shard")
@@ -31,8 +31,9 @@ def words_of(extra: Mapping[str, Any], where: str) -> Words:
     words = []
     for key, value in extra.items():
         text = value_of(value)
-        if not isinstance(key, str) or not key.isidentifier() or value is None or not text or re.search(r"\s", text):
+        if not isinstance(key, str) or value is None or not text or re.search(r"\s", text):
             raise WrongUse(f"{where}: extra: {key!r} is not a word of a NodeName line with a value on one line, without blanks")
+        setting(f"{where}: extra", key, text)
         if key.lower() in OURS:
             raise WrongUse(f"{where}: extra: {key} may not be given; count, cpus, prefix and first set it")
         if text != OMIT:
@@ -160,10 +161,9 @@ def gres_lines(names: str, words: Words, devices: Path) -> str:
     """The lines of gres.conf(5) for the nodes `names`, whose device files gpu0, gpu1, ... are in the folder `devices`."""
     lines, first = "", 0
     for gres in gres_of(words):
-        kind = f" Type={gres.type}" if gres.type else ""
-        what = f"Count={gres.count}"
+        what = {"Count": gres.count}
         if gres.name == GPU:
-            what = f"File={devices}/{names_of(GPU, first, int(gres.count))}"
+            what = {"File": f"{devices}/{names_of(GPU, first, int(gres.count))}"}
             first += int(gres.count)
-        lines += f"NodeName={names} Name={gres.name}{kind} {what}\n"
+        lines += line_of("NodeName", names, {"Name": gres.name, "Type": gres.type or OMIT, **what}, "gres.conf") + "\n"
     return lines
