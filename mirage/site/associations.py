@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mirage.site.archive import Archive
-from slurm_mirage.rm.slurm import job_users
+from mirage.site.archive import PARAMETER, Archive
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.slurm import account_file, accounting, job_users
 from slurm_mirage.rm.slurm.accounting import FIRST_QOS, QOS_NAME
 
 ASSOC, QOS, CONFIG = "sacctmgr/assoc.txt", "sacctmgr/qos.txt", "scontrol/config.txt"
@@ -99,6 +100,8 @@ def read(taken: Archive, counted: Collection[str]) -> SiteAccounts | None:
             "account": row["account"], "parent": row.get("parentname", "") or row.get("parname", ""),
             "user": "", "partition": row.get("partition", ""), "words": _words(row, _OF_ASSOCIATIONS, known, left_out),
         }  # fmt: skip
+        if row["account"]:
+            _check(taken, line, made)
         if not row["user"]:
             accounts[row["account"]] = made
         elif row["user"] != ROOT:
@@ -114,6 +117,16 @@ def read(taken: Archive, counted: Collection[str]) -> SiteAccounts | None:
     ordered = _from_root({name: account for name, account in accounts.items() if name not in of_slurm_user})
     own = [{key: user[key] for key in ("account", "parent", "user", "partition", "words")} for user in kept]
     return SiteAccounts([*ordered, *own], _qos(taken, known, left_out), left_out)
+
+
+def _check(taken: Archive, line: int, made: Mapping[str, Any]) -> None:
+    """Raise WrongUse with the line for an association that the file for sacctmgr cannot hold."""
+    try:
+        account_file.line("Account", made["account"], made["words"])
+        for name in filter(None, (made["parent"], made["partition"])):
+            account_file.check_name("account or partition", name)
+    except WrongUse as error:
+        raise taken.wrong(ASSOC, line, error.message) from None
 
 
 def _slurm_user(taken: Archive) -> str:
@@ -144,7 +157,12 @@ def _qos(taken: Archive, known: Collection[str], left_out: dict[tuple[str, str],
         if match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", row.get("gracetime", "")):
             days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
             row["gracetime"] = str(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
-        found[row["name"].lower()] = {"name": row["name"].lower(), **_words(row, _OF_QOS, known, left_out)}
+        name = row["name"].lower()
+        found[name] = {"name": name, **_words(row, _OF_QOS, known, left_out)}
+        try:
+            accounting.qos_of([found[name]], f"{taken.path}: {QOS}:{line}")
+        except WrongUse as error:
+            raise WrongUse(error.message, parameter=PARAMETER) from None
     made: list[dict[str, str]] = []
     while found:
         # Slurm refuses circles of preemption, but a QOS may name itself.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pwd
+import shutil
 import stat
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -72,8 +74,8 @@ def test_users_are_added_by_one_file_in_accounts_of_their_own() -> None:
         [
             "load",
             "Cluster - 'a'\n"
-            "Parent - 'u12'\nUser - 'u12':DefaultAccount='u12':Fairshare=1\n"
-            "Parent - 'u3'\nUser - 'u3':DefaultAccount='u3':Fairshare=1\n",
+            "Parent - 'u12'\nUser - 'u12':DefaultAccount='u12':Fairshare='1'\n"
+            "Parent - 'u3'\nUser - 'u3':DefaultAccount='u3':Fairshare='1'\n",
         ],
     ]
 
@@ -119,7 +121,7 @@ def test_users_are_added_by_a_file_that_is_gone_afterwards(call: Caller, tmp_pat
     (tmp_path / "etc").mkdir()
     told = call("slurm_accounts", directory=str(tmp_path), bin=str(tmp_path), cluster="a", user="slurm-a", users=[5], wait=0)
     assert told["changed"] is True
-    assert (tmp_path / "loaded").read_text() == "Cluster - 'a'\nParent - 'u5'\nUser - 'u5':DefaultAccount='u5':Fairshare=1\n"
+    assert (tmp_path / "loaded").read_text() == "Cluster - 'a'\nParent - 'u5'\nUser - 'u5':DefaultAccount='u5':Fairshare='1'\n"
     assert [path.name for path in (tmp_path / "etc").iterdir()] == ["qos.json"]
 
 
@@ -320,3 +322,27 @@ def test_the_accounts_of_a_site_are_loaded_once(call: Caller, tmp_path: Path) ->
     assert call("slurm_accounts", **params)["changed"] is False
     site[1]["words"] = {"MaxJobs": "3"}
     assert call("slurm_accounts", **params)["changed"] is True
+
+
+@pytest.mark.skipif(shutil.which("my_print_defaults") is None, reason="my_print_defaults is not installed")
+@pytest.mark.parametrize(
+    "folder", ["/i", "/a b", "/a#b", "/a\\b", '/a"b', "/a'b", "/a\\n", " /a ", "/a=b", "/a;b", "/\u00e4", "/a\\", '"/a"']
+)
+def test_the_server_reads_a_path_letter_by_letter(tmp_path: Path, folder: str) -> None:
+    path = tmp_path / "mariadb.cnf"
+    path.write_text(database(Path(folder)).mariadb_cnf())
+    told = subprocess.run(["my_print_defaults", f"--defaults-file={path}", "mariadbd"], capture_output=True, text=True, check=True)
+    assert f"--datadir={folder}/database" in told.stdout.split("\n")
+    assert len(told.stdout.split("\n")) == len(path.read_text().split("\n")) - 2
+
+
+@pytest.mark.parametrize("folder", ["/a\nuser = root", "/a\rb", "/a\u2028b"])
+def test_a_path_that_is_no_line_is_refused(folder: str) -> None:
+    with pytest.raises(WrongUse, match=r"^mariadb.cnf: datadir: has the "):
+        database(Path(folder)).mariadb_cnf()
+
+
+@pytest.mark.parametrize("words", [{"GrpTRES": "cpu='1'"}, {"Gr-p": "1"}, {"GrpTRES": "a\u2028b"}, {"where name=x set": "1"}])
+def test_words_of_a_qos_that_sacctmgr_would_change_are_refused(words: dict[str, str]) -> None:
+    with pytest.raises(WrongUse, match=r"^x: qos a: "):
+        qos_of([{"name": "a", **words}], "x")

@@ -97,8 +97,8 @@ def test_an_association_that_is_gone_is_made_in_its_account(tmp_path: Path) -> N
     last = list(gone.commands(Present()))
     assert [words[2] for words in last if words[:2] == ["add", "account"]] == ["name=default,a_9"]
     assert last[-1][1].splitlines()[1:] == [
-        "Parent - 'a_2'", "User - 'u4':DefaultAccount='a_2':Fairshare=1",
-        "Parent - 'a_9'", "User - 'u5':DefaultAccount='a_9':Fairshare=1",
+        "Parent - 'a_2'", "User - 'u4':DefaultAccount='a_2':Fairshare='1'",
+        "Parent - 'a_9'", "User - 'u5':DefaultAccount='a_9':Fairshare='1'",
     ]  # fmt: skip
 
 

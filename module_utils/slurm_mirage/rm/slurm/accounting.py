@@ -17,7 +17,7 @@ from typing import Any
 from ...base.errors import WrongUse
 from ...jobs import arrays
 from ...jobs.plan import read_plan
-from . import job_users
+from . import account_file, job_users
 from .conf import value_of
 
 DEFAULT_ACCOUNT = "default"
@@ -48,8 +48,9 @@ def qos_of(entries: Any, where: str) -> dict[str, dict[str, str]]:
             raise WrongUse(f"{where}: qos {number}: name {name!r}: lower-case letters, digits, '_', '-', and no other's name")
         words = {str(key): value_of(value) for key, value in entry.items() if key != "name"}
         for key, text in words.items():
-            if not key.isidentifier() or not text or re.search(r"\s", text):
+            if not re.fullmatch("[A-Za-z]+", key) or not text or re.search(r"\s", text):
                 raise WrongUse(f"{where}: qos {name}: {key}={text}: a word that sacctmgr knows, and its value, without blanks")
+            account_file.check_value(f"{where}: qos {name}: {key}", text)
         qos[name] = words
     return qos
 
@@ -160,22 +161,28 @@ class Wanted:
     def site_file(self) -> str:
         """The file by which `sacctmgr load` adds and changes the associations of the site. What it does not name stays."""
         root: Mapping[str, str] = next((one["words"] for one in self.site if one["account"] == "root" and not one["user"]), {})
-        lines = [_line("Cluster", self.cluster, {key: value for key, value in root.items() if key not in ("Fairshare", "QOS")})]
+        lines = [account_file.line("Cluster", self.cluster, {key: root[key] for key in root if key not in ("Fairshare", "QOS")})]
         first: dict[str, str] = {}
         for one in self.site:
             if one["user"]:
                 default = first.setdefault(one["user"], one["account"])
                 of_partition = {"Partition": one["partition"]} if one["partition"] else {}
                 words = {**of_partition, "DefaultAccount": default, **one["words"]}
-                lines += [f"Parent - '{one['account']}'", _line("User", one["user"], words)]
+                lines += [account_file.line("Parent", one["account"]), account_file.line("User", one["user"], words)]
             elif one["account"] != "root":
-                lines += [f"Parent - '{one['parent'] or 'root'}'", _line("Account", one["account"], one["words"])]
-        return "".join(line + "\n" for line in lines)
+                parent = account_file.line("Parent", one["parent"] or "root")
+                lines += [parent, account_file.line("Account", one["account"], one["words"])]
+        return "".join(lines)
 
     def _file(self, users: Sequence[tuple[str, str]]) -> str:
         """The file by which `sacctmgr load` adds users, thousands at once. What it does not name stays."""
-        lines = (f"Parent - '{account}'\nUser - '{name}':DefaultAccount='{account}':Fairshare=1\n" for name, account in users)
-        return f"Cluster - '{self.cluster}'\n{''.join(lines)}"
+        lines = [account_file.line("Cluster", self.cluster)]
+        for name, account in users:
+            lines += [
+                account_file.line("Parent", account),
+                account_file.line("User", name, {"DefaultAccount": account, "Fairshare": "1"}),
+            ]
+        return "".join(lines)
 
     def _share(self, account: str) -> int:
         return self.shares.get(account, 1)
@@ -204,11 +211,6 @@ class Wanted:
 
 def _pairs(site: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
     return {(one["user"], one["account"]) for one in site if one["user"]}
-
-
-def _line(kind: str, name: str, words: Mapping[str, str]) -> str:
-    """A line of the file that `sacctmgr load` reads. Values are in quotes: times have colons."""
-    return ":".join([f"{kind} - '{name}'", *(f"{key}='{value}'" for key, value in words.items())])
 
 
 def _assignments(words: Mapping[str, str]) -> list[str]:
@@ -251,4 +253,6 @@ def wanted_of(parameters: Mapping[str, Any]) -> Wanted:
     users |= {(job_users.name_of(user), account_of(user)) for user in parameters["users"]}
     source = "CONFIG"  # named in messages
     shares, qos = shares_of(parameters["shares"], source), qos_of(parameters["qos"], source)
+    for name in {*filter(None, accounts), *(name for pair in users for name in pair if name)}:
+        account_file.check_name("plan.csv: account or user", name)
     return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos, sorted(users), parameters["site"])
