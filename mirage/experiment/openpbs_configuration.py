@@ -11,7 +11,7 @@ from mirage.experiment.configuration import KEYS, Configuration, partitions_of
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.machine import Machine
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.openpbs import queues
+from slurm_mirage.rm.openpbs import conf, qmgr, queues
 
 if TYPE_CHECKING:
     from mirage.workloads.requests import Offer
@@ -76,5 +76,10 @@ def read(path: Path, content: Mapping[str, Any], where: str) -> OpenPbsConfigura
         if isinstance(rule, Mapping) and "qos" in rule:
             raise WrongUse(f"{where}: routing rule {number}: OpenPBS has no QOS; a rule may name a queue as its partition")
     checked = routing.check(rules, [str(queue["name"]) for queue in partitions], where)
-    server = content.get("server") or {}
-    return OpenPbsConfiguration(path, content.get("settings") or {}, partitions, checked, False, [], server=server)
+    server, settings = content.get("server") or {}, content.get("settings") or {}
+    try:
+        conf.sched_config(settings)
+        qmgr.wanted([], server, partitions, 1.0)
+    except WrongUse as error:
+        raise WrongUse(f"{where}: {error.message}") from None
+    return OpenPbsConfiguration(path, settings, partitions, checked, False, [], server=server)

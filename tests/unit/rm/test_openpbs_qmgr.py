@@ -89,7 +89,14 @@ def test_a_queue_is_deleted_after_the_server_has_another_default() -> None:
     assert "set queue short resources_max.walltime = 01:00:00" in lines
 
 
-@pytest.mark.parametrize("value", ["two\nlines", 'a "b"', "", None, {"a": 1}])
+@pytest.mark.parametrize("value", ["two\nlines", "", None, {"a": 1}])
 def test_an_attribute_is_one_line(value: Any) -> None:
     with pytest.raises(WrongUse, match="server: comment: is not an attribute with a value of one line"):
         told(server={"comment": value})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("a", "a"), ("a b", '"a b"'), ("a,b", '"a,b"'), ("a;b", '"a;b"'), ('a "b"', "'a \"b\"'"), ("#", '"#"')]
+)
+def test_values_are_in_quotes_where_qmgr_needs_them(value: str, text: str) -> None:
+    assert f"set server comment = {text}" in told(server={"comment": value})

@@ -43,6 +43,7 @@ from .answers import (
     parse_states,
 )
 from .daemons import ACCOUNTING, SERVER_HOME
+from .queues import is_name
 from .records import AccountingLog, OpenPbsRecords, number_of
 from .scheduler_log import SchedulerLog
 from .submission import depend, full_id, submit_arguments
@@ -276,7 +277,7 @@ class OpenPbs(Commands):
         return sorted(name for name, queue in queues.items() if queue.get("started") == "True")
 
     def set_partitions(self, names: Iterable[str], *, are_open: bool) -> None:
-        for name in names:
+        for name in filter(is_name, names):  # those of a server are; a line of qmgr may have several commands
             self._ask("qmgr", "-c", f"set queue {name} started = {are_open}")
 
     # ---- processes ----

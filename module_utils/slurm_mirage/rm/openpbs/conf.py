@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...base import line_text
 from ...base.errors import WrongUse
 from ...clock import instance_clock
 from . import addresses
@@ -39,7 +41,19 @@ SCHEDULER_DEFAULTS: Mapping[str, str] = {
 }
 
 
-def _text(settings: Mapping[str, Any]) -> str:
+_PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+-]+")
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LONGEST = 500
+"""Bytes of a value of mom_priv/config: pbs_mom takes what is beyond 511 of a line for another one (resmom/mom_main.c,
+parse_config). The lines of the other files may be longer."""
+
+
+def _pbs_conf(settings: Mapping[str, Any]) -> str:
+    """The text of pbs.conf. OpenPBS's own scripts also read it as a script of the shell, so values have only characters that mean
+    nothing there. Raises WrongUse."""
+    for name, value in settings.items():
+        if not _PLAIN.fullmatch(str(value)):
+            raise WrongUse(f"pbs.conf: {name}: may have letters, digits and ./:,@%+_- only")
     return HEADER + "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
@@ -58,7 +72,7 @@ def _common(directory: Path, prefix: str) -> dict[str, Any]:
 
 def server_conf(directory: Path, prefix: str) -> str:
     """etc/pbs.conf, for server, communication daemon, scheduler and commands. `prefix`: where OpenPBS is installed."""
-    return _text(
+    return _pbs_conf(
         {
             **_common(directory, prefix),
             "PBS_HOME": directory / SERVER_HOME,
@@ -76,7 +90,7 @@ def server_conf(directory: Path, prefix: str) -> str:
 def node_conf(directory: Path, prefix: str, name: str, number: int) -> str:
     """etc/nodes/NAME.conf, for the pbs_mom of the node with this name and number."""
     service, monitor = addresses.node_ports(number)
-    return _text(
+    return _pbs_conf(
         {
             **_common(directory, prefix),
             "PBS_HOME": directory / NODE_HOMES / name,
@@ -95,35 +109,46 @@ def environment(directory: Path, has_clock: bool) -> str:
         if has_clock
         else {}
     )
-    # OpenPBS takes a comment for a variable.
-    return "".join(f"{name}={value}\n" for name, value in {"PATH": "/usr/bin:/bin", "TZ": "UTC", **clock}.items())
+    variables = {"PATH": "/usr/bin:/bin", "TZ": "UTC", **clock}
+    # OpenPBS takes all up to the end of the line for the value (Liblog/setup_env.c), and a comment for a variable.
+    return "".join(f"{name}={line_text.check(f'pbs_environment: {name}', str(value))}\n" for name, value in variables.items())
 
 
 def mom_config(home: Path, speed: float) -> str:
     """mom_priv/config of the node with this PBS_HOME. Jobs only sleep, so a node watches nothing but their time."""
     lines = [
         # The default is /var/tmp of the host, where a job of another instance may have the same id.
-        f"$tmpdir {home / TEMPORARY}",
+        _mom_line("tmpdir", home / TEMPORARY),
         # Without a line of the log for each address.
         "$logevent 0x21",
         # A node refuses messages from addresses that it does not know, such as that of the first node of a job. pbs_server tells it
         # those of the other nodes, but not of one that is created while it registers (server/node_manager.c, IS_REGISTERMOM clears
         # INUSE_NEED_ADDRS). So it knows all that there may be from its start on, and their number changes no file.
-        *(f"$clienthost {address}" for address in (addresses.HEAD, *addresses.node_addresses())),
+        *(_mom_line("clienthost", address) for address in (addresses.HEAD, *addresses.node_addresses())),
         # Errors, and events of the system and of security.
         "$logevent 0x23",
-        *(f"${name} {value}" for name, value in mom_settings(speed).items()),
+        *(_mom_line(name, value) for name, value in mom_settings(speed).items()),
     ]
     return HEADER + "".join(line + "\n" for line in lines)
+
+
+def _mom_line(name: str, value: object) -> str:
+    """A line of mom_priv/config; the value is all after the first blank. Raises WrongUse."""
+    text = line_text.check(f"mom_priv/config: {name}", str(value))
+    if not text or text != text.strip() or len(text.encode()) > LONGEST:
+        raise WrongUse(f"mom_priv/config: {name}: may have 1 to {LONGEST} bytes, and no blank at its ends")
+    return f"${name} {text}"
 
 
 def sched_config(settings: Mapping[str, Any]) -> str:
     """sched_priv/sched_config: SCHEDULER_DEFAULTS with `settings`, which win. A mapping becomes several lines of one key.
 
-    Raises WrongUse for a value that is not one line.
+    Values are written as they are: they have quotes and the words prime, non_prime and all of their own. Raises WrongUse for a
+    value that the scheduler would not read as the rest of the line, such as one whose backslash at the end continues it on the
+    next.
     """
     merged = {**SCHEDULER_DEFAULTS, **settings}
-    lines = [f"{key}: {text}\n" for key in sorted(merged) for text in _values(key, merged[key])]
+    lines = [f"{key}: {text}\n" for key in sorted(merged, key=str) for text in _values(key, merged[key])]
     return HEADER + "".join(lines)
 
 
@@ -133,8 +158,8 @@ def _values(key: str, value: Any) -> list[str]:
     texts = [f"{str(item).lower()} all" if isinstance(item, bool) else str(item) for item in items if item != OMIT]
     if (
         any(item is None or isinstance(item, Mapping) for item in items)
-        or any("\n" in text for text in texts)
-        or not key.isidentifier()
+        or any(not text.strip() or text.rstrip().endswith("\\") for text in texts)
+        or not (isinstance(key, str) and _KEY.fullmatch(key))
     ):
         raise WrongUse(f"sched_config: {key!r} is not a setting with a one-line value")
-    return texts
+    return [line_text.check(f"sched_config: {key}", text) for text in texts]

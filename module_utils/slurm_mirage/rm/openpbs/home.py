@@ -8,6 +8,7 @@ never touched here.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,11 +56,11 @@ def _stubs(directory: Path) -> dict[Path, str]:
     The farm runs the database server. pbs_server nevertheless starts, asks and stops it by `su - USER -c "pg_ctl ..."`, and changes
     a unit of systemd when it has started it. pbs_ds_password reads a password from a terminal only, by stty.
     """
-    stopped = directory / SERVER_HOME / "datastore/stopped"
+    stopped = shlex.quote(str(directory / SERVER_HOME / "datastore/stopped"))
     start, status, stop = (
-        f'*" start "*) rm -f "{stopped}" ;;',
-        f'*" status "*) [ ! -e "{stopped}" ] ;;',
-        f'*" stop "*) : > "{stopped}" ;;',
+        f'*" start "*) rm -f {stopped} ;;',
+        f'*" status "*) [ ! -e {stopped} ] ;;',
+        f'*" stop "*) : > {stopped} ;;',
     )
     su = "\n".join(
         (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...base import line_text
 from ...base.errors import WrongUse
 from . import addresses, clock_settings
 from .node_classes import Nodes
@@ -30,6 +31,8 @@ SCHEDULER_DEFAULTS: Mapping[str, Any] = {
 QUEUE_DEFAULTS: Mapping[str, Any] = {"queue_type": "Execution", "enabled": True, "started": True}
 _CREATE = re.compile(r"create (queue|node) (\S+)")
 _OBJECT = re.compile(r"set (queue|node) (\S+) (\S+) (=|\+=) ?(.*)\Z")
+_PLAIN = re.compile(r"[A-Za-z0-9_.:/@*+-]+")
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_][\w-]*)?", re.ASCII)
 _SINGLE = re.compile(r"set (server|sched) (\S+) (=|\+=) ?(.*)\Z")
 
 
@@ -61,20 +64,40 @@ def printed(text: str) -> State:
 
 
 def _add(attributes: dict[str, str], key: str, operator: str, value: str) -> None:
-    value = value.strip().strip('"')
+    value = value.strip()
+    if value[:1] in ('"', "'") and value[-1:] == value[:1] and len(value) > 1:
+        value = value[1:-1]
     attributes[key] = f"{attributes[key]},{value}" if operator == "+=" and key in attributes else value
 
 
 def value_of(where: str, value: Any) -> str:
-    """An attribute's value as qmgr prints it. Raises WrongUse for a value that is not one line of text."""
+    """An attribute's value as qmgr prints it. Raises WrongUse, beginning with `where`, for a value that `quoted` cannot write."""
     if isinstance(value, bool):
         return "True" if value else "False"
     if isinstance(value, (list, tuple)):
         return ",".join(value_of(where, item) for item in value)
     text = str(value)
-    if value is None or isinstance(value, Mapping) or not text or "\n" in text or '"' in text:
+    if value is None or isinstance(value, Mapping) or not text or line_text.fault(text):
         raise WrongUse(f"{where}: is not an attribute with a value of one line")
+    if not text.isascii() or "\t" in text or "&" in text or ('"' in text and "'" in text):
+        raise WrongUse(f"{where}: qmgr takes printable ASCII characters without &, and not both kinds of quotes")
     return text
+
+
+def quoted(text: str) -> str:
+    """A value as qmgr reads it letter by letter (cmds/qmgr.c, Libifl/pbs_quote_parse.c): outside of quotes a semicolon begins
+    another command, a comma another attribute, and a # after a blank a comment. There are no escapes."""
+    if _PLAIN.fullmatch(text):
+        return text
+    return f"'{text}'" if '"' in text else f'"{text}"'
+
+
+def _named(where: str, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The attributes. Raises WrongUse for a name that is none of an attribute, perhaps with a resource after a dot."""
+    for key in attributes:
+        if not isinstance(key, str) or not _ATTRIBUTE.fullmatch(key):
+            raise WrongUse(f"{where}: {key!r} is not the name of an attribute")
+    return attributes
 
 
 def wanted(nodes: Sequence[Nodes], server: Mapping[str, Any], partitions: Sequence[Mapping[str, Any]], speed: float) -> State:
@@ -86,10 +109,15 @@ def wanted(nodes: Sequence[Nodes], server: Mapping[str, Any], partitions: Sequen
     check(partitions, "partitions")
     queues: dict[str, dict[str, str]] = {}
     for partition in partitions:
-        words = {key: value for key, value in partition.items() if key not in (NAME, IS_DEFAULT)}
         name = str(partition[NAME])
+        words = _named(f"queue {name}", {key: value for key, value in partition.items() if key not in (NAME, IS_DEFAULT)})
         queues[name] = {key: _of_queue(name, key, value) for key, value in {**QUEUE_DEFAULTS, **words}.items()}
-    attributes = {**SERVER_DEFAULTS, **clock_settings.server_settings(speed), "default_queue": default_of(partitions), **server}
+    attributes = {
+        **SERVER_DEFAULTS,
+        **clock_settings.server_settings(speed),
+        "default_queue": default_of(partitions),
+        **_named("server", server),
+    }
     scheduler = {**SCHEDULER_DEFAULTS, **clock_settings.scheduler_settings(speed)}
     return State(
         {key: value_of(f"server: {key}", value) for key, value in attributes.items()},
@@ -139,5 +167,4 @@ def _surplus(now: Iterable[str], want: Mapping[str, Any]) -> list[str]:
 def _changes(what: str, now: Mapping[str, str], want: Mapping[str, str]) -> Iterator[str]:
     for key, value in want.items():
         if now.get(key) != value:
-            quoted = f'"{value}"' if " " in value or "," in value else value
-            yield f"set {what} {key} = {quoted}"
+            yield f"set {what} {key} = {quoted(value)}"

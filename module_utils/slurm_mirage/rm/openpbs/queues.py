@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...base import line_text
 from ...base.errors import WrongUse
 
 Queue = Mapping[str, Any]
@@ -27,6 +28,7 @@ OF_RESOURCES = ("max_run_res", "resources_default", "resources_max", "resources_
 """Attributes with the name of a resource after a dot. All jobs of an emulated cluster belong to one user."""
 WALLTIME = "resources_max.walltime"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,14}\Z")
+_RESOURCE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 _TIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+)\Z")
 
 
@@ -34,14 +36,14 @@ def check(queues: Sequence[Queue], where: str) -> None:
     """Raises WrongUse for the first queue that OpenPBS cannot have. The message begins with `where`."""
     for queue in queues:
         name = str(queue[NAME])
-        if not _NAME.match(name):
+        if not is_name(name):
             raise WrongUse(f"{where}: queue {name!r}: a letter, then at most 14 letters, digits, hyphens or underscores")
         for key, value in queue.items():
             whole, _, resource = str(key).partition(".")
-            if key not in (NAME, IS_DEFAULT, *ATTRIBUTES) and not (whole in OF_RESOURCES and resource):
+            if key not in (NAME, IS_DEFAULT, *ATTRIBUTES) and not (whole in OF_RESOURCES and _RESOURCE.match(resource)):
                 known = ", ".join((IS_DEFAULT, *ATTRIBUTES, *(f"{one}.RESOURCE" for one in OF_RESOURCES)))
                 raise WrongUse(f"{where}: queue {name}: {key!r} means nothing to OpenPBS; it may have {known}")
-            if isinstance(value, (Mapping, list)) or "\n" in str(value):
+            if isinstance(value, (Mapping, list)) or line_text.fault(str(value)):
                 raise WrongUse(f"{where}: queue {name}: {key} is not a single value")
         if WALLTIME in queue and seconds_of(queue[WALLTIME]) is None:
             raise WrongUse(f"{where}: queue {name}: {WALLTIME} may be seconds or HH:MM:SS")
@@ -50,6 +52,11 @@ def check(queues: Sequence[Queue], where: str) -> None:
         raise WrongUse(f"{where}: two queues have the same name")
     if sum(queue.get(IS_DEFAULT) is True for queue in queues) > 1:
         raise WrongUse(f"{where}: several queues are the default one")
+
+
+def is_name(text: str) -> bool:
+    """Whether a queue can have this name."""
+    return _NAME.match(text) is not None
 
 
 def default_of(queues: Sequence[Queue]) -> str:
