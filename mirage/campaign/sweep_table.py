@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +20,7 @@ from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
 from mirage.terminal.table import print_all, rounded_text
 from mirage.verdict.features import unused_in_all
+from slurm_mirage.base import csv_text
 from slurm_mirage.base.files import write_atomically
 
 FIGURES = tuple(name for name, metric in METRICS.items() if metric.in_sweep)
@@ -69,12 +69,10 @@ def runs_of(folder: Path) -> list[tuple[Decimal, Path, Ending]]:
 
 def content(runs: Sequence[tuple[Decimal, Path, Ending]]) -> str:
     """The content of sweep.csv. runs: as in `write`. Unknown values are empty."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["shrink", "run", "ending", *JOBS, *FIGURES, *VALIDITY])
+    rows: list[Sequence[object]] = [["shrink", "run", "ending", *JOBS, *FIGURES, *VALIDITY]]
     for shrink, run, ending in runs:
         metrics = RunFolder(run).metrics
         parts = (("jobs", JOBS), ("metrics", FIGURES), ("validity", VALIDITY))
         figures = [_rounded(metrics.get(part, {}).get(name)) for part, names in parts for name in names]
-        writer.writerow([format_number(shrink), run.name, ending.word, *figures])
-    return stream.getvalue()
+        rows.append([format_number(shrink), run.name, ending.word, *figures])
+    return csv_text.text(rows)

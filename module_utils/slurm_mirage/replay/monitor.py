@@ -8,9 +8,7 @@ or cancels jobs, nor writes the journal.
 
 from __future__ import annotations
 
-import csv
 import errno
-import io
 import logging
 import os
 import threading
@@ -21,6 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ..base import csv_text
 from ..base.files import write_json
 from ..clock import real_time
 from ..clock.clock import Clock
@@ -523,16 +522,12 @@ def _append_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """
     if not rows:
         return
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         whole = _whole_lines(descriptor)
         os.ftruncate(descriptor, whole)
-        if not whole:
-            writer.writerow(rows[0])
-        writer.writerows(row.values() for row in rows)
-        text = stream.getvalue().encode()
+        heading = [] if whole else [list(rows[0])]
+        text = csv_text.text([*heading, *(list(row.values()) for row in rows)]).encode()
         if os.write(descriptor, text) != len(text):
             os.ftruncate(descriptor, whole)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

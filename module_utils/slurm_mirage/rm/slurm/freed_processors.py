@@ -15,16 +15,14 @@ its nodes, so the host reduces the log to freed.csv.
 
 from __future__ import annotations
 
-import csv
 import heapq
-import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
-from ...base import user_folders
+from ...base import csv_text, user_folders
 from ...base.strict_json import COUNT, INSTANT
 from ..api import Freed
 from . import second_controller
@@ -100,11 +98,8 @@ def _of_jobs(lines: Iterable[bytes]) -> Iterator[re.Match[bytes]]:
 
 def to_csv(instants: dict[int, tuple[float, float]]) -> str:
     """Content of FREED_FILE."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows((job_id, f"{ended:.3f}", f"{freed:.3f}") for job_id, (ended, freed) in sorted(instants.items()))
-    return stream.getvalue()
+    rows = ((job_id, f"{ended:.3f}", f"{freed:.3f}") for job_id, (ended, freed) in sorted(instants.items()))
+    return csv_text.text([COLUMNS, *rows])
 
 
 def read(folder: Path) -> Freed:

@@ -18,9 +18,7 @@ may pass between two looks, and a look is a request that slurmctld has to serve.
 
 from __future__ import annotations
 
-import csv
 import heapq
-import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +27,7 @@ from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 
-from ...base import user_folders
+from ...base import csv_text, user_folders
 from ..evidence import WaitWord
 from .array_words import id_of
 from .daemon_log import raw_lines
@@ -256,11 +254,7 @@ def _since(logs: user_folders.Folder, name: str, since: float) -> Iterator[bytes
 
 def to_csv(rows: Iterable[tuple[str, int, str, str]]) -> str:
     """Content of REASONS_FILE."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(rows)
-    return stream.getvalue()
+    return csv_text.text([COLUMNS, *rows])
 
 
 # ---- the reasons in neutral words ----
