@@ -81,7 +81,7 @@ class Sigsleep(JobKind):
 
     def command_line(self, row: PlanRow, submitted: float, runtime: float, record: Path | None = None) -> str:
         words = [self.program, "--id", str(row.id), "--cores", str(row.processors)]
-        words += ["--priority", row.partition[:31] or "default"]
+        words += ["--priority", row.partition.encode()[:31].decode(errors="ignore") or "default"]  # at most 31 bytes
         words += ["--submit", f"{submitted:.6f}", "--runtime", f"{runtime:.9f}"]
         words += ["--log", str(record or self.record_path)]
         if self.clock:

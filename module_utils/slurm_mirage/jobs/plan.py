@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from ..base import csv_text, line_text
 from ..base.errors import WrongUse
 from ..base.files import write_atomically
 from .arrays import MOST_TASKS
@@ -147,14 +148,17 @@ FIRST_COLUMNS = 12
 """Number of columns that a plan of an earlier release has at least."""
 
 
+WORDS: Mapping[str, str] = {"name": "|", "partition": "|", "account": ",|", "qos": ",|", "owner": ",|"}
+"""Columns with one word or none, and characters that it does not have: a job may have several partitions, separated by commas."""
+
+
 def plan_text(rows: Sequence[PlanRow]) -> str:
-    """The content of plan.csv."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        writer.writerow("" if (value := getattr(row, name)) is None else value for name in COLUMNS)
-    return stream.getvalue()
+    """The content of plan.csv. Raises WrongUse for a name, partition, account, QOS or owner that `parse_plan` would refuse."""
+    for column in WORDS:
+        for word in {getattr(row, column) for row in rows}:
+            if fault := _fault_of_word(column, word):
+                raise WrongUse(f"jobs with {column} {word[:40]!r}: {fault}")
+    return csv_text.text([COLUMNS, *([getattr(row, name) for name in COLUMNS] for row in rows)])
 
 
 def write_plan(path: Path, rows: Sequence[PlanRow]) -> None:
@@ -235,11 +239,11 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
         raise ValueError(f"runtime {row.runtime}: seconds, 0 or more")
     if row.cancel_after is not None and not (math.isfinite(row.cancel_after) and row.cancel_after >= 0):
         raise ValueError(f"cancel_after {row.cancel_after}: seconds, 0 or more, or empty")
-    if not row.name or any(letter.isspace() or letter == "|" for letter in row.name):
+    if not row.name:
         raise ValueError(f"name {row.name!r}: one word")
-    for column in ("account", "qos", "owner"):
-        if any(letter.isspace() or letter in ",|" for letter in getattr(row, column)):
-            raise ValueError(f"{column} {getattr(row, column)!r}: one word, or empty")
+    for column in WORDS:
+        if fault := _fault_of_word(column, getattr(row, column)):
+            raise ValueError(f"{column} {getattr(row, column)!r}: {fault}")
     if row.at_once is not None and (row.at_once < 1 or row.array is None):
         raise ValueError(f"at_once {row.at_once}: 1 or more tasks of an array, or empty")
     if row.memory is not None and row.memory < 1:
@@ -254,6 +258,13 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
         raise ValueError(str(error)) from error
     if row.nodes is not None and asked.has_shape:
         raise ValueError("a job with whole nodes asks for no other number of nodes or tasks")
+
+
+def _fault_of_word(column: str, word: str) -> str:
+    """Why a word of the plan cannot be given to a resource manager, and found in its answers; empty if it can."""
+    if any(letter.isspace() or letter in WORDS[column] for letter in word):
+        return f"one word, or empty, without {' and '.join(WORDS[column])}"
+    return line_text.fault(word)
 
 
 def _check_malleable(row: PlanRow) -> None:

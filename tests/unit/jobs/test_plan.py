@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
+import line_values
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from slurm_mirage.jobs.plan import (
     COLUMNS,
     FIRST_COLUMNS,
     NEVER,
+    WORDS,
     PlanRow,
     due_times,
     parse_plan,
@@ -228,3 +230,17 @@ def test_plans_with_bad_malleable_jobs(nodes: str, words: str, message: str) -> 
 def test_a_user_is_one_word() -> None:
     with pytest.raises(WrongUse, match=r"^plan.csv:2: owner 'u 3': one word, or empty"):
         parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,,12,2,,,a.7,,,,,,0,,,,,u 3\n")
+
+
+@pytest.mark.parametrize("column", WORDS)
+@given(value=line_values.values)
+def test_words_of_the_plan_are_read_letter_by_letter_or_refused(column: str, value: str) -> None:
+    row = PlanRow(0, 7, 0.0, 1, None, 12.0, 2, None, "", "a.7")
+    try:
+        text = plan_text([replace(row, **{column: value})])
+    except WrongUse as error:
+        assert str(error).startswith(f"jobs with {column} ")
+        return
+    if column != "name" or value:
+        [read] = parse_plan(text)
+        assert getattr(read, column) == value
