@@ -12,9 +12,10 @@ from mirage.cluster_events.planned import PlannedEvent, action_of_state, as_argu
 from mirage.cluster_events.user_file import PARAMETER, Line
 from mirage.text import durations
 from mirage.text.words import duration
-from slurm_mirage.base import hostlist
+from slurm_mirage.base import hostlist, line_text
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import cluster_events as actions
+from slurm_mirage.rm.slurm import account_file
 
 ALL = "all"
 _SPELLINGS = {
@@ -133,6 +134,9 @@ class _Checks:
         """The events of lines in the order of their instants."""
         events: list[PlannedEvent] = []
         for line in lines:
+            for field_name, text in (("target", line.target), ("argument", line.argument)):
+                if fault := line_text.fault(text):
+                    raise line.wrong(f"{field_name} {fault}")
             if line.action not in actions.ACTIONS:
                 usable = [action for action in actions.ACTIONS if action not in OF_CONTROLLERS or self._world.controllers > 1]
                 near = difflib.get_close_matches(line.action, usable, 1)
@@ -394,6 +398,11 @@ class _Checks:
         if kind in ("account", "user", "qos") and limits and not self._world.enforces_limits:
             needed = "AccountingStorageEnforce of the configuration needs limits, as in CONFIG=multifactor"
             raise line.wrong(f"{limits[0]} of {kind} {name} would not be enforced: {needed}")
+        if kind in ("account", "user", "qos"):
+            try:
+                account_file.check_name(kind, name)
+            except WrongUse as error:
+                raise line.wrong(error.message) from None
         if kind == "node":
             names = self._nodes(line, name)
             name = hostlist.compress(names)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from slurm_mirage.base import csv_text
+from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.cluster_events import DOWN, DRAIN, RESERVE, RESUME, ClusterEvent
 
 COLUMNS = ("number", "instant", "action", "target", "argument", "source")
@@ -57,8 +58,11 @@ def action_of_state(settings: Mapping[str, str]) -> str | None:
     return _ACTIONS_OF_STATES.get(settings.get("state", "").upper())
 
 
-def as_argument(words: dict[str, str]) -> str:
-    """Words NAME=VALUE, separated by spaces."""
+def as_argument(words: Mapping[str, str]) -> str:
+    """Words NAME=VALUE, separated by spaces. Raises WrongUse for a value with a blank, behind which another word would begin."""
+    for name, value in words.items():
+        if not value or re.search(r"\s", value):
+            raise WrongUse(f"{name}: {value[:40]!r} is not one word")
     return " ".join(f"{name}={value}" for name, value in words.items())
 
 
@@ -80,9 +84,8 @@ def for_replay(events: Sequence[PlannedEvent], shrink_percent: float) -> list[Cl
 
 def as_csv(events: Sequence[PlannedEvent]) -> str:
     """The content of events.csv, which EVENTS can be given again."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for number, event in enumerate(events):
-        writer.writerow([number, number_word(event.instant), event.action, event.target, event.argument, event.source])
-    return stream.getvalue()
+    rows = (
+        (number, number_word(event.instant), event.action, event.target, event.argument, event.source)
+        for number, event in enumerate(events)
+    )
+    return csv_text.text([COLUMNS, *rows])

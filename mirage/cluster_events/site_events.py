@@ -11,13 +11,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mirage.cluster_events.planned import SITE, as_argument, number_word
 from mirage.cluster_events.user_file import Line
 from mirage.site.archive import Archive
 from mirage.site.associations import of_cluster
 from slurm_mirage.base import hostlist
+from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import cluster_events as actions
 
 EVENT, RESERVATION, NODE = "sacctmgr/event.txt", "sacctmgr/reservation.txt", "scontrol/node.txt"
@@ -93,8 +94,11 @@ def _access(taken: Archive, access: Mapping[str, Mapping[str, str]] | None) -> I
     """Lines that let accounts and QOS use partitions. They are not in slurm.conf: slurmctld does not start with a partition's QOS
     that its database does not have yet."""
     for name, words in (access or {}).items():
-        argument = " ".join(f"{key}={value}" for key, value in words.items())
-        yield Line(f"{taken.path.name}: partition {name}", 0.0, actions.SET, f"partition {name}", argument, SITE)
+        line = Line(f"{taken.path.name}: partition {name}", 0.0, actions.SET, f"partition {name}", "", SITE)
+        try:
+            yield replace(line, argument=as_argument(words))
+        except WrongUse as error:
+            raise line.wrong(error.message) from None
 
 
 # ---- outages ----

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import line_values
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -307,3 +308,40 @@ def test_any_line_is_read_or_one_message(tmp_path_factory: pytest.TempPathFactor
         checks.expanded(user_file.read(str(path)).lines, WORLD)
     except WrongUse as error:
         assert "\n" not in str(error)
+
+
+@given(line_values.values)
+def test_a_command_is_read_again_letter_by_letter_or_refused(tmp_path_factory: pytest.TempPathFactory, command: str) -> None:
+    path, command = tmp_path_factory.mktemp("events") / "events.csv", command.strip()
+    try:
+        found = checks.expanded([Line("a.csv:1", 1.0, "run", "", command), Line("a.csv:2", 2.0, "drain", "n1", "x")], WORLD)
+    except WrongUse as error:
+        assert str(error).startswith(
+            ("EVENTS: a.csv:1: argument has ", "events: a.csv:1: argument has ", "events: a.csv:1: run needs")
+        )
+        return
+    path.write_text(planned.as_csv(found), newline="")
+    again = checks.expanded(user_file.read(str(path)).lines, WORLD)
+    assert [(e.action, e.argument) for e in again] == [("run", command), ("drain", "x")]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("1,run,,date\u2028date", "events.csv:1: argument has the line separator U+2028"),
+        ('1,run,,"date\n# comment\ndate"', "argument has the control character U+000A"),
+        ("1,drain,n1,a\x1b[2J", "events.csv:1: argument has the control character U+001B"),
+        ("1,set,account a'b,MaxJobs=1", 'account: "a\'b" is no name that sacctmgr keeps'),
+        ("1,set,user A,MaxJobs=1", "user: 'A' is no name that sacctmgr keeps"),
+    ],
+)
+def test_what_a_command_of_the_manager_would_not_get_is_refused(tmp_path: Path, line: str, words: str) -> None:
+    with pytest.raises(WrongUse) as refused:
+        events(tmp_path, line)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["a b", "a AllowGroups=b", "a\tb", ""])
+def test_a_word_of_an_argument_begins_no_other(value: str) -> None:
+    with pytest.raises(WrongUse, match=r"^AllowAccounts: .* is not one word$"):
+        planned.as_argument({"AllowAccounts": value})

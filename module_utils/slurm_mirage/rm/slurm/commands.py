@@ -581,7 +581,7 @@ class Slurm(ResourceManager):
         if kind in UPDATED:
             self._ask("scontrol", "update", f"{UPDATED[kind]}={arrays.word(int(name)) if kind == 'job' else name}", *settings)
         else:
-            self._ask("sacctmgr", "--immediate", "modify", kind, name, "set", *settings)
+            self._ask("sacctmgr", "--immediate", "modify", kind, "where", f"name={name}", "set", *settings)
 
     def change_configuration(self, name: str) -> bool:
         return other_configurations.choose(self._instance, name)
