@@ -40,7 +40,7 @@ def command(run: RunFolder, trial: Trial) -> str:
     # The machine is that of SLURM_CONF, or of CLASSES.
     left_out |= {"NODES", "CPUS", "CLASSES"} if knobs.get("SLURM_CONF") else {"NODES", "CPUS"} if knobs.get("CLASSES") else set()
     others = [
-        f"{knob.name}={shlex.quote(value)}"
+        f"{knob.name}={_word(value)}"
         for knob in TABLE
         if "compare" in knob.targets
         and knob.group != COMPARISON
@@ -56,11 +56,12 @@ def command(run: RunFolder, trial: Trial) -> str:
         write_atomically(
             path, "".join(f"{line}\n" for line in [*lines, trial.event] if line is trial.event or f",{limit}=" not in line)
         )
-        words = [f"CONFIG={config}", "EVENTS=" + shlex.quote(f"{before or 'none'} results/{name_of(run.path)}/{path.name}")]
+        files = f"{before or 'none'} results/{name_of(run.path)}/{path.name}"
+        words = [f"CONFIG={_word(config)}", f"EVENTS={_word(files)}"]
     else:
         name = f"why-{trial.name}"
         write_atomically(ROOT / f"configs/{name}.yml", _changed(run, config, trial.parameters).encode())
-        words = [f'CONFIGS="{config} {name}"']
+        words = [f"CONFIGS={_word(f'{config} {name}')}"]
     return " ".join(["make compare", *words, *others])
 
 
@@ -71,9 +72,15 @@ def _events(run: RunFolder, path: str) -> list[str]:
     """
     with suppress(WrongUse):
         if run_events.digest_of(path) == run.experiment.get("inputs", {}).get("EVENTS"):
-            return read_input(path, "events", LARGEST).decode("utf-8-sig").splitlines()
+            return read_input(path, "events", LARGEST).decode("utf-8-sig").rstrip("\n").split("\n")
     why = "the file of its events was changed or is gone; put it back where the run had it"
     raise WrongUse(f"results/{name_of(run.path)}: {why}", parameter="run")
+
+
+def _word(text: str) -> str:
+    """A value as a user gives it to make in a shell, which runs nothing of it; in double quotes if that makes no difference. make
+    does not expand it (Makefile)."""
+    return f'"{text}"' if re.fullmatch(r"[\w.,:/=+@%-]+( [\w.,:/=+@%-]+)+", text, re.ASCII) else shlex.quote(text)
 
 
 def _changed(run: RunFolder, config: str, changes: Mapping[str, Any]) -> str:

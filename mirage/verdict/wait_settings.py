@@ -22,6 +22,8 @@ LEAST = 0.01
 _LIMITS = (WaitWord.USER, WaitWord.ACCOUNT, WaitWord.QOS)
 _WITHOUT_LIMIT = {"bf_max_job_user", "bf_max_job_user_part", "bf_max_job_part", "bf_max_job_assoc", "bf_max_job_start"}
 """Words of SchedulerParameters for which 0 is no limit."""
+_NAME = re.compile(r"[\w.:/+@-]+", re.ASCII)
+"""Names of accounts, QOS and resources, as an event may have them."""
 _OF_TRES = (
     (r"QOS (\S+?)(?:'s)? max tres\((\S+)\) per user", "qos", "MaxTRESPerUser"),
     (r"QOS (\S+?)(?:'s)? max tres\((\S+)\) per account", "qos", "MaxTRESPerAccount"),
@@ -106,12 +108,12 @@ def _trial(run: RunFolder, cause: str, reason: str, held: str) -> Trial | None:
 
 
 def _lifted(reason: str) -> str | None:
-    """The event that lifts a limit."""
+    """The event that lifts a limit; None for a limit of another form, or of names that a field of a file of events cannot have."""
     for form, entity, option in _OF_TRES:
-        if (match := re.search(form, reason)) is not None:
+        if (match := re.search(form, reason)) is not None and all(map(_NAME.fullmatch, match.groups())):
             return f"0,set,{entity} {match[1]},{option}={match[2]}=-1"
     for form, entity, option in _OF_JOBS:
-        if (match := re.search(form, reason)) is not None:
+        if (match := re.search(form, reason)) is not None and all(map(_NAME.fullmatch, match.groups())):
             return f"0,set,{entity} {match[1]},{option}=-1"
     return None
 

@@ -120,8 +120,8 @@ def test_the_settings_to_which_a_run_points(run: Path, tmp_path: Path, monkeypat
     lines = said.splitlines()
     assert lines[0].split(":")[0].split() == ["50.0", "%", "backfill"]
     commands = [line.strip() for line in lines if "make compare" in line]
-    assert 'CONFIGS="own why-bf_max_job_user"' in commands[0] and "JOBS=20" in commands[0] and "TRACE='" in commands[0]
-    assert "CONFIG=own EVENTS='none results/a/why-qos-normal-MaxJobsPerUser.csv'" in commands[1]
+    assert 'CONFIGS="own why-bf_max_job_user"' in commands[0] and "JOBS=20" in commands[0] and "TRACE=" in commands[0]
+    assert 'CONFIG=own EVENTS="none results/a/why-qos-normal-MaxJobsPerUser.csv"' in commands[1]
     changed = configuration.read(tmp_path / "configs/why-bf_max_job_user.yml")
     assert changed.settings["SchedulerParameters"] == {"bf_interval": 60, "bf_max_job_user": 0}
     assert (run / "why-qos-normal-MaxJobsPerUser.csv").read_text().splitlines()[1] == "0,set,qos normal,MaxJobsPerUser=-1"

@@ -67,3 +67,22 @@ def test_the_setting_that_held_most_processors_is_first() -> None:
     assert (first.name, second.name) == ("bf_max_job_test", "bf_max_job_user")
     assert first.held == "7 min of the waits of 1 job (1.11 processor hours), in 40.0 % of the run's length"
     assert trials(run([])) == [] and trials(run([(1, 0.0, 800.0, "cycle", "")], interval=1.0)) == []
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "group max jobs for account a,b",
+        'group max jobs for account a"b',
+        "group max jobs for account a\u00e4",
+        "QOS a,b max tres(cpu) per user",
+    ],
+)
+def test_names_that_a_file_of_events_cannot_have_point_to_nothing(reason: str) -> None:
+    assert trials(run([(1, 0.0, 800.0, "account limit", reason)])) == []
+
+
+def test_a_name_of_a_trial_is_one_name_of_a_file() -> None:
+    reasons = ["assoc 7(u2/(null)/(null)) group max tres(gres/gpu)", "group max jobs for account ../../etc/x"]
+    names = [trial.name for reason in reasons for trial in trials(run([(1, 0.0, 800.0, "account limit", reason)]))]
+    assert names == ["account-u2-GrpTRES-gres-gpu", "account-..-..-etc-x-GrpJobs"]
