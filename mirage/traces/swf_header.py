@@ -12,6 +12,8 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
+from slurm_mirage.base.errors import one_line
+
 # In the order of the standard, which is also the order in the file.
 LABELS = (
     "Version", "Computer", "Installation", "Acknowledge", "Information", "Conversion", "MaxJobs",
@@ -51,7 +53,7 @@ def header_text(frame: pl.DataFrame, header: dict[str, str]) -> str:
     Version, MaxJobs (jobs, without lines of partial executions) and MaxRecords (lines) are replaced by the values for these jobs.
     Labels that the header lacks are added: UnixStartTime (0: unknown), MaxProcs and MaxNodes (size of the largest job), MaxRuntime
     (longest run time or requested time), and, if UnixStartTime is known, StartTime and EndTime (last end), in the header's time
-    zone or UTC.
+    zone or UTC. Control characters in a line of text are written as escapes: a reader may take one for the end of the line.
     """
     widest = frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max()).item()
     longest = frame.select(pl.max_horizontal("run_time", "requested_time").max()).item()
@@ -62,7 +64,7 @@ def header_text(frame: pl.DataFrame, header: dict[str, str]) -> str:
     full |= _dates(frame, header) | header
     full |= {"Version": "2.2", "MaxJobs": str(frame.height - parts), "MaxRecords": str(frame.height)}
     order = [label for label in LABELS if label in full] + [label for label in full if label not in LABELS]
-    return "".join(f"; {label}: {line}\n" for label in order for line in full[label].split("\n"))
+    return "".join(f"; {label}: {one_line(line)}\n" for label in order for line in full[label].split("\n"))
 
 
 def _dates(frame: pl.DataFrame, header: dict[str, str]) -> dict[str, str]:

@@ -120,5 +120,6 @@ def _sample(metric: Metric, labels: Mapping[str, str], value: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A label's value as the format wants it."""
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    """A label's value as the format wants it. What UTF-8 cannot have, of a host's answer, becomes an escape."""
+    encoded = text.encode(errors="backslashreplace").decode()
+    return encoded.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -7,7 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import line_values
 import pytest
+from hypothesis import given
 
 from slurm_mirage.replay import prometheus
 from slurm_mirage.replay.monitor import Status
@@ -126,3 +128,17 @@ def test_a_reader_never_meets_half_of_it(tmp_path: Path) -> None:
 def test_the_document_lists_it(metric: prometheus.Metric | DiagnosticMetric) -> None:
     kind = metric.kind if isinstance(metric, prometheus.Metric) else "gauge"
     assert f"| `{metric.name}` | {kind} |" in DOCUMENT
+
+
+@given(line_values.values)
+def test_any_label_is_one_value_of_one_sample(text: str) -> None:
+    rendered = prometheus.render({**full(), "run": text, "nodes": {text: 3}}, DIAGNOSTICS)
+    lines = [line for line in rendered.split("\n")[:-1] if not line.startswith("#")]
+    matches = [SAMPLE.fullmatch(line) for line in lines]
+    assert all(matches)
+    escapes = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+    for match in filter(None, matches):
+        label = re.search(r'run="((?:[^"\\\n]|\\["\\n])*)"', match["labels"])
+        assert label is not None
+        read = re.sub(r'\\["\\n]', lambda escape: escapes[escape[0]], label[1])
+        assert read == text.encode(errors="backslashreplace").decode()

@@ -6,6 +6,7 @@ import gzip
 import random
 from pathlib import Path
 
+import line_values
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -343,3 +344,17 @@ def test_real_logs(name: str, jobs: int, notes: dict[str, int], processors: str 
     assert frame.rows() == plain
     swf.write_swf(frame, header, tmp_path / "log.swf")
     assert swf.read_swf(tmp_path / "log.swf")[0].equals(frame)
+
+
+@given(line_values.values, line_values.values)
+def test_a_text_of_the_header_begins_no_other_line(note: str, name: str) -> None:
+    """Neither a label nor a job, to a reader that takes any control character for the end of a line."""
+    frame = parse(JOB)[0]
+    text = swf_header.header_text(frame, {"Note": note, "Partition": f"1 {name}"})
+    lines = text.splitlines()
+    assert len(lines) == len(text.split("\n")) - 1 and all(line.startswith("; ") for line in lines)
+    labels = [line.split(":")[0] for line in lines]
+    assert labels.count("; Note") == note.count("\n") + 1 and labels.count("; MaxJobs") == 1
+    read = swf_header.read_header(text.encode())
+    if note.isprintable() and note.strip() and note == note.strip():
+        assert read["Note"] == note
