@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +20,14 @@ from . import isolation
 ETC_HOSTS = Path("/etc/hosts")
 FILE, ROOTS_FILE = "state/hosts", "etc/hosts"
 LARGEST = 16 << 20  # bytes
+_ADDRESS, _NAME = re.compile(r"[0-9a-fA-F.:]+"), re.compile(r"[A-Za-z0-9._-]+")
+
+
+def _line(address: str, name: str) -> str:
+    """A line of hosts(5). Raises WrongUse for what is no address with one name."""
+    if not (_ADDRESS.fullmatch(address) and _NAME.fullmatch(name)):
+        raise WrongUse(f"addresses: {address[:40]!r} with the host name {name[:40]!r}: may have an IP address and one name")
+    return f"{address} {name}\n"
 
 
 class HostsFile:
@@ -65,7 +74,7 @@ class HostsFile:
         return user_folders.open_file(self._directory, ROOTS_FILE if self.is_roots else FILE, os.O_RDWR | os.O_CREAT, 0o644, owner)
 
     def _write(self, descriptor: int, names: Mapping[str, str]) -> None:
-        lines = [f"{address} {name}\n" for address, name in sorted(names.items())]
+        lines = [_line(address, name) for address, name in sorted(names.items())]
         content = f"{self._own.rstrip()}\n# The cluster's.\n{''.join(lines)}".encode()
         if os.pread(descriptor, LARGEST, 0) != content:
             os.ftruncate(descriptor, 0)

@@ -16,6 +16,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from ..base.errors import WrongUse
 
 _PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?/(tcp|udp)\Z")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _DIGEST = re.compile(r'comment "slurm-mirage ([0-9a-f]+)"')
 # Priority before that of the host's own chains, so that they need not evaluate rejected packets.
 _TABLE = """\
@@ -57,9 +58,11 @@ def parse_ports(text: str) -> Ports:
 def parse_network(text: str) -> IPv4Network | IPv6Network:
     """Parse an address or a network such as 192.0.2.0/24. Raises WrongUse."""
     try:
-        return ip_network(text, strict=False)
-    except ValueError as error:
-        raise WrongUse(f"mirage_firewall_from: {text!r}: an address or a network like 192.0.2.0/24") from error
+        if "%" not in text:  # behind it an IPv6 address has the name of an interface, which may be any text
+            return ip_network(text, strict=False)
+    except ValueError:
+        pass
+    raise WrongUse(f"mirage_firewall_from: {text!r}: an address or a network like 192.0.2.0/24")
 
 
 def check_reachable(ports: Iterable[Ports], needed: Sequence[int]) -> None:
@@ -73,8 +76,10 @@ def check_reachable(ports: Iterable[Ports], needed: Sequence[int]) -> None:
 def table(name: str, hosts: Sequence[str], ports: Sequence[str]) -> str:
     """Return the text of the table `name`, with which only `hosts` (addresses and networks) reach `ports` (see `parse_ports`).
 
-    Its first rule has a comment with a digest of the whole table; see `table_digest`. Raises WrongUse.
+    Its first rule has a comment with a digest of the whole table; see `table_digest`. Raises WrongUse, also for what is no name.
     """
+    if not _NAME.fullmatch(name):
+        raise WrongUse(f"the nftables table {name[:40]!r}: a letter, then letters, digits, '_' and '-'")
     networks, parsed = [parse_network(host) for host in hosts], [parse_ports(port) for port in ports]
     members = {
         ("hosts4", "ipv4_addr"): sorted({str(network) for network in networks if network.version == 4}),

@@ -22,6 +22,7 @@ _TUPLE = re.compile(
     r"(?: comment=([0-9a-f]+))?\s*$",
     re.MULTILINE,
 )
+_INSTANCE = re.compile(r"[a-z0-9-]+")
 _COMMENT = re.compile(r"Slurm Mirage, instances? (.+)")
 
 
@@ -67,8 +68,11 @@ def parse_rules(text: str) -> dict[Rule, ExistingRule]:
 def changes(existing: Mapping[Rule, ExistingRule], instance: str, needed: set[Rule]) -> list[list[str]]:
     """Return the arguments of the ufw commands after which `instance` has the rules `needed` and no others.
 
-    Raises WrongUse when a rule of the administrator blocks a host of the cluster: ufw would replace it with a rule that admits it.
+    Raises WrongUse when a rule of the administrator blocks a host of the cluster: ufw would replace it with a rule that admits it;
+    and for an instance whose name the comments of rules, which list names, cannot have.
     """
+    if not _INSTANCE.fullmatch(instance):
+        raise WrongUse(f"instance {instance[:40]!r}: lower-case letters, digits and '-'")
     commands = []
     for rule in sorted({*existing, *needed}, key=lambda rule: rule.words):
         current = existing.get(rule)

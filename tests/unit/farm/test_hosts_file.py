@@ -73,3 +73,12 @@ def test_a_change_follows_no_link(instance: Path) -> None:
     with pytest.raises(WrongUse, match="state/hosts: is a symbolic link"):
         HostsFile(instance).write({"10.0.0.1": "somewhere"})
     assert (instance / "other").read_text() == "other"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{"10.0.0.1": "a\n10.0.0.2 b"}, {"10.0.0.1": "a b"}, {"10.0.0.1\t": "a"}, {"10.0.0.1": ""}, {"x y": "a"}, {"10.0.0.1": "a#b"}],
+)
+def test_a_name_is_no_other_line(instance: Path, names: dict[str, str]) -> None:
+    with pytest.raises(WrongUse, match=r"^addresses: .*: may have an IP address and one name$"):
+        HostsFile(instance).write(names)

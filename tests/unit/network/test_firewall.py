@@ -42,10 +42,18 @@ def test_parse_ports_refuses_other_text(text: str) -> None:
         firewall.parse_ports(text)
 
 
-@pytest.mark.parametrize("text", ["", "192.0.2.300", "192.0.2.0/33", "host", "192.0.2.1; drop", "fd00::/129"])
+@pytest.mark.parametrize(
+    "text", ["", "192.0.2.300", "192.0.2.0/33", "host", "192.0.2.1; drop", "fd00::/129", "fe80::1%a } flush ruleset"]
+)
 def test_parse_network_refuses_other_text(text: str) -> None:
     with pytest.raises(WrongUse, match=r"^mirage_firewall_from: .*: an address or a network like 192.0.2.0/24"):
         firewall.parse_network(text)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a {", "a;b", "a\nb", "1a", "a'"])
+def test_a_table_has_a_name_of_one_word(name: str) -> None:
+    with pytest.raises(WrongUse, match=r"^the nftables table "):
+        firewall.table(name, [], [])
 
 
 def test_the_port_of_ssh_is_refused() -> None:

@@ -213,3 +213,9 @@ def test_a_blocking_rule_of_the_administrator_is_kept(call: Caller, host: Host, 
         message = call("ufw_rules", check=check, **params(own, "a", "10.77.1.2"))["msg"]
         assert message.startswith("wrong use: mirage_firewall=ufw: the host's own rule `ufw deny from 10.77.1.2 to any port 17000 ")
     assert added(own) == before
+
+
+@pytest.mark.parametrize("instance", ["", "a, b", "a'b", "a\nb"])
+def test_an_instance_is_one_name_in_a_comment(instance: str) -> None:
+    with pytest.raises(WrongUse, match=r"^instance "):
+        ufw.changes({}, instance, set())
