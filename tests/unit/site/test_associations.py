@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sacctmgr_reader
 from captures import ASSOC, QOS, capture, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -168,3 +169,74 @@ def test_each_account_comes_once_and_after_its_parent(tmp_path_factory: pytest.T
         assert one["parent"] in placed
         placed.append(one["account"])
     assert sorted(placed) == sorted(["root", *(row[1] for row in rows)])
+
+
+WORDS = (
+    "x'y",
+    'x"y',
+    "x:y",
+    "x#y",
+    "x\\",
+    "x\\y",
+    "x\u2028y",
+    "x\ry",
+    "x\x1by",
+    "X",
+    "x y",
+    "x=y",
+    "$(id)",
+    "{{ 1 }}",
+    "x;y",
+    "\u00e4",
+)
+"""Values of a table of sacctmgr, whose fields are separated by tabs and lines."""
+
+
+def told(path: Path) -> list[tuple[str, str, dict[str, str]]]:
+    """What sacctmgr reads of the file that the associations of an archive become."""
+    site = site_conf.read(path)
+    assert site.accounts is not None
+    return sacctmgr_reader.read(Wanted("m", "slurm-m", [], site=site.accounts.associations).site_file())
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_field_of_an_association_is_one_value_for_sacctmgr_or_refused_with_its_line(tmp_path: Path, word: str) -> None:
+    headings, *rows = (line.split("\t") for line in ASSOC.splitlines())
+    shape = [(kind, name, list(options)) for kind, name, options in told(capture(tmp_path))]
+    kept = 0
+    for place, heading in enumerate(headings):
+        if heading in ("Cluster", "ID", "Account", "User", "Partition", "ParentName"):
+            continue
+        changed = [[*row[:place], word, *row[place + 1 :]] if number == 4 else row for number, row in enumerate(rows)]
+        try:
+            found = told(capture(tmp_path, {"sacctmgr/assoc.txt": table(tuple(headings), *map(tuple, changed))}))
+        except WrongUse as error:
+            assert "assoc.txt:6: account a_1: " in str(error) and str(error).isprintable()
+            continue
+        assert [(kind, name) for kind, name, _ in found] == [(kind, name) for kind, name, _ in shape]
+        values = [value for _, _, options in found for value in options.values()]
+        kept += word.lower() in values
+    assert kept or "'" in word or '"' in word or not word.isprintable()
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_name_is_one_name_for_sacctmgr_or_refused_with_its_line(tmp_path: Path, word: str) -> None:
+    text = ASSOC.replace("\ta_2\t", f"\t{word}\t")
+    try:
+        found = told(capture(tmp_path, {"sacctmgr/assoc.txt": text}))
+    except WrongUse as error:
+        assert "assoc.txt:8: " in str(error) and str(error).isprintable()
+        return
+    assert ("Account", word) in [(kind, name) for kind, name, _ in found]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_field_of_a_qos_is_one_word_for_sacctmgr_or_refused_with_its_line(tmp_path: Path, word: str) -> None:
+    text = QOS.replace("DenyOnLimit", word)
+    try:
+        site = site_conf.read(capture(tmp_path, {"sacctmgr/qos.txt": text}))
+    except WrongUse as error:
+        assert "sacctmgr/qos.txt:3: qos 1: " in str(error) or "sacctmgr/qos.txt:3: qos high: " in str(error)
+        return
+    assert site.accounts is not None
+    assert {"Flags": word}.items() <= next(one for one in site.accounts.qos if one["name"] == "high").items()

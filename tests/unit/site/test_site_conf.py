@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import line_values
 import pytest
-from hypothesis import given
+import slurm_reader
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mirage.site import site_conf, site_words
@@ -415,3 +418,27 @@ def test_a_number_of_gpus_of_thousands_of_digits_is_left_out() -> None:
         "gpu:v100:2",
         [(f"gpu:{5000 * '1'}", "NAME:COUNT or NAME:TYPE:COUNT can be emulated")],
     )
+
+
+@given(line_values.values)
+def test_a_setting_comes_out_letter_by_letter_or_is_refused_with_its_line(
+    tmp_path_factory: pytest.TempPathFactory, value: str
+) -> None:
+    """Also one that the file has in a form that the project does not write."""
+    assume(not {"\n", "\r", "\0"} & set(value) and value == value.encode(errors="replace").decode())
+    path = tmp_path_factory.mktemp("site") / "slurm.conf"
+    escaped = value.replace("\\", "\\\\").replace("#", "\\#")
+    form = '"{}"' if re.search(r"\s", value) else "{}"
+    path.write_text(f"NodeName=n1\nSchedulerParameters={form.format(escaped)}\nPartitionName=p Nodes=n1\n", newline="")
+    try:
+        site = site_conf.read(path)
+        lines = site_conf.lines_of(path)
+    except WrongUse as error:
+        assert str(error).startswith(f"slurm_conf: {path} line 2: ") and str(error).isprintable()
+        return
+    rendered = slurm_conf.render(site.settings, [], site.partitions)
+    written = slurm_reader.words("".join(f"{text}\n" for _, text in lines))
+    read = dict(written[1])["SchedulerParameters"]
+    assert [[key for key, _ in line] for line in written] == [["NodeName"], ["SchedulerParameters"], ["PartitionName", "Nodes"]]
+    assert [("SchedulerParameters", read)] in slurm_reader.words(rendered) or not read
+    assert read == value or value.startswith('"')

@@ -16,17 +16,15 @@ from ...base.errors import WrongUse
 LONGEST = 4094
 """Bytes of a line without its end (BUFFER_SIZE): sacctmgr would take the rest for another line."""
 _KEY = re.compile(r"[A-Za-z]+")
-_NO_NAME = re.compile(r"""[\s,|"'=A-Z]""")
+_NO_NAME = re.compile(r"""[\s,|"'=\\A-Z]""")
 
 
 def check_name(where: str, name: str) -> str:
     """The name of a user, an account, a QOS or a partition. Raises WrongUse, beginning with `where`, for one that sacctmgr, which
-    also takes lists of names, would not keep letter by letter."""
+    also takes lists of names, would not keep letter by letter, or with a backslash, at which slurmdbd ends (22.05)."""
     line_text.check(where, name)
     if not name or _NO_NAME.search(name):
-        raise WrongUse(
-            f"{where}: {name[:40]!r} is no name that sacctmgr keeps: one word in small letters, without quotes , | and ="
-        )
+        raise WrongUse(f"{where}: {name[:40]!r} is no name that sacctmgr keeps: one word in small letters without quotes , | = \\")
     return name
 
 

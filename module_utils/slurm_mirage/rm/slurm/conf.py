@@ -100,7 +100,7 @@ def value_of(value: Any) -> str:
     return str(value)
 
 
-_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_KEY = re.compile(r"[A-Za-z0-9_.]+")
 _IN_QUOTES = re.compile(r'"[^"]*"')
 _PARTITION = re.compile(r"""[^\s,|"'=#\\]+""")
 
