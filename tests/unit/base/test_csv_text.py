@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+from pathlib import Path
 
 import polars as pl
 from hypothesis import given
@@ -32,3 +34,10 @@ def test_so_do_those_of_a_table_of_results(column: list[str]) -> None:
 
 def test_numbers_and_nothing() -> None:
     assert csv_text.text([("a", "b", "c"), (1, None, 0.5)]) == "a,b,c\n1,,0.5\n"
+
+
+def test_no_other_module_writes_csv() -> None:
+    """But for tables of polars."""
+    root = Path(__file__).parents[3]
+    files = (path for folder in ("mirage", "module_utils", "library", "studies") for path in (root / folder).rglob("*.py"))
+    assert [path.name for path in files if re.search(r"csv\.(writer|DictWriter)", path.read_text())] == ["csv_text.py"]

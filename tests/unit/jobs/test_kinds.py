@@ -32,6 +32,8 @@ def test_sigsleeps_command_line() -> None:
         *("exec", "/srv/my bin/sigsleep", "--id", "7", "--cores", "4", "--priority", ROW.partition[:31]),
         *("--submit", "1795199259.250000", "--runtime", "12.250000000", "--log", "/srv/sigsleep.log"),
     ]
+    wide = replace(ROW, partition="\u00e4" * 20)  # of two bytes each, and sigsleep takes 31
+    assert shlex.split(KIND.command_line(wide, 0.0, 1.0))[7] == "\u00e4" * 15
     fast = Sigsleep("sigsleep", "log", "/srv/state/clock")
     assert shlex.split(fast.command_line(ROW, 0.0, 1.0, Path("/srv/other.log")))[-4:] == [
         *("--log", "/srv/other.log", "--clock", "/srv/state/clock")
