@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shlex
 from pathlib import Path
 
+import line_values
 import pytest
+from hypothesis import given
 
 from mirage.commands import why
 from mirage.experiment import configuration, run_events, runs, wait_trials
@@ -164,3 +168,10 @@ def test_the_name_of_a_setting_to_try_is_no_path(run: Path, tmp_path: Path, monk
         (run / "waits.csv").write_text(waits.replace("QOS normal", f"QOS {name}"))
         call(RUN="a")
         assert (run / file).is_file()
+
+
+@given(line_values.values)
+def test_a_value_in_the_printed_command_is_one_word_of_a_shell(value: str) -> None:
+    word = wait_trials._word(value)
+    assert shlex.split(word) == [value]
+    assert word[:1] != '"' or re.fullmatch(r'"[\w.,:/=+@% -]+"', word, re.ASCII)
