@@ -11,6 +11,7 @@ from pathlib import Path
 from mirage.cluster_events.planned import GENERATED
 from mirage.text import durations
 from mirage.text.input_file import read_input
+from slurm_mirage.base import line_text
 from slurm_mirage.base.errors import WrongUse
 
 PARAMETER = "events"
@@ -81,8 +82,9 @@ def _lines(name: str, text: str) -> Iterator[Line]:
         if not any(fields):
             continue
         place = f"{name}:{reader.line_num}"
-        if column := next((at for at, field in enumerate(fields, 1) if not field.isprintable()), 0):
-            raise WrongUse(f"{place}: field {column} has a line break or another control character", parameter=PARAMETER)
+        for column, field in enumerate(fields, 1):
+            if fault := line_text.fault(field):
+                raise WrongUse(f"{place}: field {column} {fault}", parameter=PARAMETER)
         if is_first and fields[0].lower() in (*HEADING, "number"):
             columns = [field.lower() for field in fields]
             if not set(HEADING[:2]) <= set(columns):

@@ -328,9 +328,9 @@ def test_a_command_is_read_again_letter_by_letter_or_refused(tmp_path_factory: p
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("1,run,,date\u2028date", "events.csv:1: argument has the line separator U+2028"),
-        ('1,run,,"date\n# comment\ndate"', "argument has the control character U+000A"),
-        ("1,drain,n1,a\x1b[2J", "events.csv:1: argument has the control character U+001B"),
+        ("1,run,,date\u2028date", "events.csv:1: field 4 has the line separator U+2028"),
+        ('1,run,,"date\n# comment\ndate"', "events.csv:3: field 4 has the control character U+000A"),
+        ("1,drain,n1,a\x1b[2J", "events.csv:1: field 4 has the control character U+001B"),
         ("1,set,account a'b,MaxJobs=1", 'account: "a\'b" is no name that sacctmgr keeps'),
         ("1,set,user A,MaxJobs=1", "user: 'A' is no name that sacctmgr keeps"),
     ],
