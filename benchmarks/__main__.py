@@ -10,6 +10,7 @@ import sys
 
 from benchmarks import clock_calls, cluster_start, sigsleep_vs_sleep, submissions
 from benchmarks.figures import end_properly
+from slurm_mirage.base.printing import say
 
 ALL = (sigsleep_vs_sleep.BENCHMARK, clock_calls.BENCHMARK, submissions.BENCHMARK, cluster_start.BENCHMARK)
 PARTS = {
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> int:
         return 0 if all(held) else 1
     name, *rest = arguments
     if name not in PARTS:
-        print(f"wrong use: PART={name}; it may be one of: {', '.join(PARTS)}", file=sys.stderr)
+        say(f"wrong use: PART={name}; it may be one of: {', '.join(PARTS)}", file=sys.stderr)
         return 2
     sys.argv[1:] = rest
     runpy.run_module(f"benchmarks.{PARTS[name]}", run_name="__main__", alter_sys=True)

@@ -19,6 +19,7 @@ from benchmarks.figures import markdown
 from mirage.statistics.bootstrap import Floats
 from mirage.statistics.claims import is_equivalent
 from mirage.statistics.inference import Chance
+from slurm_mirage.base.printing import say
 
 MARGIN = 5.0
 REPLICAS = (2, 3, 5, 10)
@@ -115,7 +116,7 @@ def drawn_share(number: int, tables: int = TABLES) -> float:
 
 def _print(title: str, rows: Mapping[str, Callable[[int], float]]) -> None:
     cells = [[name, *(f"{100 * share(number):.1f}" for number in REPLICAS)] for name, share in rows.items()]
-    print(f"{title}:\n\n{markdown(('%', *(f'R={number}' for number in REPLICAS)), cells)}\n", flush=True)
+    say(f"{title}:", "", *markdown(("%", *(f"R={number}" for number in REPLICAS)), cells).splitlines(), "")
 
 
 def main() -> None:

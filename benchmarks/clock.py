@@ -27,6 +27,7 @@ from mirage.experiment.endings import Ending
 from mirage.knobs.table import BY_NAME
 from mirage.text.words import about
 from slurm_mirage.base.files import read_json
+from slurm_mirage.base.printing import say
 
 REPOSITORY = Path(__file__).parents[1]
 TRACE = Path(os.environ.get("MIRAGE_LOGS", ""), "KTH-SP2-1996.unfiltered.swf.gz")
@@ -117,13 +118,13 @@ def play(run: Run, trace: Path) -> None:
     """Start or resume the run. Its output is appended to results/bench/clock.log. Raises RuntimeError if it does not finish."""
     name = run.folder.name
     if ending_of(run.folder) is None:
-        print(f"  {name}: about {about(run.part.span / run.speed)} and the start of the nodes", flush=True)
+        say(f"  {name}: about {about(run.part.span / run.speed)} and the start of the nodes")
     began = time.monotonic()
     call("experiment", LOG, **run.knobs(trace))
     ending = ending_of(run.folder)
     if ending is None:
         raise RuntimeError(f"{name} did not finish (see {LOG}); run the same command again to resume it")
-    print(f"  {name}: {ending.line} ({about(time.monotonic() - began)})", flush=True)
+    say(f"  {name}: {ending.line} ({about(time.monotonic() - began)})")
 
 
 def ending_of(folder: Path) -> Ending | None:

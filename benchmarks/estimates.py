@@ -20,6 +20,7 @@ from pathlib import Path
 from benchmarks import bench_instance as bench
 from benchmarks.figures import RESULTS, Benchmark, Check, Figures, markdown, stored
 from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.base.printing import say
 
 TRACE = Path(os.environ.get("MIRAGE_LOGS", ""), "KTH-SP2-1996.unfiltered.swf.gz")
 SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -133,7 +134,7 @@ def measure(*numbers: int) -> Figures:
                 stream.seek(begins)
                 output = stream.read()
             if not ENDED.search(output):
-                print(f"  {run.words}: did not end: {output[-300:]}", file=sys.stderr, flush=True)
+                say(f"  {run.words}: did not end: {output[-300:]}", file=sys.stderr)
                 continue
             least, most = printed_range(output)
             figures["runs"][run.words] = {"least": least, "most": most, "took": took, "load": round(load, 1)}

@@ -25,6 +25,7 @@ from mirage import RESULTS as RUNS
 from mirage.text.words import about
 from mirage.traces.swf import write_swf
 from slurm_mirage.base.files import read_json
+from slurm_mirage.base.printing import say
 
 CLUSTER = "bench-fidelity"
 LOG = RESULTS / "fidelity.log"
@@ -91,17 +92,17 @@ def play(run: Run) -> None:
     name = run.folder.name
     if ending_of(run.folder) is None:
         length = SPAN / run.speed if isinstance(run.speed, int) else EVENT_SPAN
-        print(f"  {name}: about {about(length)} and the start of the nodes", flush=True)
+        say(f"  {name}: about {about(length)} and the start of the nodes")
         trace = RESULTS / f"fidelity-{run.config}.swf"
         trace.parent.mkdir(parents=True, exist_ok=True)
         write_swf(to_swf(workload(run.config)), {"MaxProcs": str(MACHINE)}, trace)
         began = time.monotonic()
         call("experiment", LOG, **run.knobs(trace))
-        print(f"  {name}: {about(time.monotonic() - began)}", flush=True)
+        say(f"  {name}: {about(time.monotonic() - began)}")
     ending = ending_of(run.folder)
     if ending is None:
         raise RuntimeError(f"{name} did not finish (see {LOG}); run the same command again to resume it")
-    print(f"  {name}: {ending.line}", flush=True)
+    say(f"  {name}: {ending.line}")
 
 
 def measure(selection: Selection) -> Figures:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_mirage.base.files import write_json
+from slurm_mirage.base.printing import say
 
 RESULTS = Path(__file__).parents[1] / "results/bench"
 Figures = dict[str, Any]
@@ -93,18 +94,18 @@ class Benchmark:
 
     def run(self, *sizes: Any, **options: int) -> bool:
         """Measure, write results/bench/NAME.json and print the tables. Returns whether it ran and all bounds hold."""
-        print(f"\n{self.name}: {self.title}", flush=True)
+        say("", f"{self.name}: {self.title}")
         try:
             figures = self.measure(*sizes, **options)
         except Skipped as why:
-            print(f"skipped: {why}", flush=True)
+            say(f"skipped: {why}")
             return False
         checks = self.checks(figures)
         bounds = [{"figure": c.figure, "measured": c.measured, "bound": c.bound, "holds": c.holds} for c in checks]
         taken = datetime.now(timezone.utc).isoformat(timespec="seconds")
         RESULTS.mkdir(parents=True, exist_ok=True)
         write_json(self.path, {"taken": taken, "host": machine(), "figures": figures, "bounds": bounds})
-        print(self.text(figures), flush=True)
+        say(*self.text(figures).splitlines())
         return all(check.holds for check in checks)
 
     def text(self, figures: Figures) -> str:
@@ -120,7 +121,7 @@ class Benchmark:
             options = dict(word[2:].split("=", 1) for word in sys.argv[1:] if word.startswith("--"))
             numbers = {name: int(value) for name, value in options.items()}
         except ValueError:
-            print("wrong use: the arguments must be whole numbers, and options such as --idle=60")
+            say("wrong use: the arguments must be whole numbers, and options such as --idle=60")
             return 2
         return 0 if self.run(*sizes, **numbers) else 1
 
@@ -134,15 +135,15 @@ class Benchmark:
         try:
             selection = select()
         except ValueError as error:
-            print(f"wrong use: {error}")
+            say(f"wrong use: {error}")
             return 2
         try:
             return 0 if self.run(selection) else 1
         except RuntimeError as error:
-            print(f"failed: {error}")
+            say(f"failed: {error}")
             return 1
         except KeyboardInterrupt:
-            print("failed: interrupted; run the same command again to resume")
+            say("failed: interrupted; run the same command again to resume")
             return 1
 
 

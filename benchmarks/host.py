@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.figures import Skipped
+from slurm_mirage.base.printing import say
 
 _libc = ctypes.CDLL(None)
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -34,7 +35,7 @@ class Progress:
         now = time.monotonic()
         if now - self.said >= SAID_EVERY:
             self.said = now
-            print(f"  {self.what}: {now - self.began:.0f} s, {how_far}", flush=True)
+            say(f"  {self.what}: {now - self.began:.0f} s, {how_far}")
 
 
 def pause(seconds: float, what: str) -> None:

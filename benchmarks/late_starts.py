@@ -20,6 +20,7 @@ import polars as pl
 from benchmarks.delayed_schedules import KNOWN, LATENESS, Workload
 from mirage.metrics.registry import METRICS
 from mirage.statistics.emulation_error import half_widths, values
+from slurm_mirage.base.printing import say
 
 COVERED, RATIO = 0.95, 3.0
 CASES = 500
@@ -71,7 +72,7 @@ def main() -> int:
     tables = [summary(rows, [by]) for by in ("pattern", "scheduler", "metric")]
     with pl.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
         for table in tables:
-            print(table)
+            say(*str(table).splitlines())
     return 0 if all(beyond(table).is_empty() for table in tables) else 1
 
 

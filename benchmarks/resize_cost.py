@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures import markdown
+from slurm_mirage.base.printing import say
 from slurm_mirage.base.processes import INSTANCE_VARIABLE
 from slurm_mirage.instance.instance import commands_of
 
@@ -179,7 +180,7 @@ def table(resizes: list[Resize]) -> str:
 def main() -> int:
     """Measure; returns the exit code."""
     if len(sys.argv) not in (2, 3) or os.geteuid():
-        print("usage, as root: python -m benchmarks.resize_cost INSTANCE [REPETITIONS]", file=sys.stderr)
+        say("usage, as root: python -m benchmarks.resize_cost INSTANCE [REPETITIONS]", file=sys.stderr)
         return 2
     instance = Instance(Path(sys.argv[1]))
     instance.install()
@@ -190,8 +191,8 @@ def main() -> int:
         for _ in range(int(sys.argv[2]) if len(sys.argv) == 3 else 5):
             resizes += measured(instance, program, computation + requests, expected)
         constant, per_process, rest = fitted(resizes)
-        print(f"\n{program}, {rows} rows: {expected}\n{table(resizes)}\n")
-        print(f"cost={constant:.3f}:{per_process:.4f} (deviation of the rest {rest:.3f} s)", flush=True)
+        say("", f"{program}, {rows} rows: {expected}", *table(resizes).splitlines(), "")
+        say(f"cost={constant:.3f}:{per_process:.4f} (deviation of the rest {rest:.3f} s)")
     return 0
 
 

@@ -12,6 +12,7 @@ import traceback
 
 from benchmarks import cluster_start, launch_rate, load, sizes, steps, tricks
 from benchmarks.figures import Benchmark, Check, bounds_table, end_properly, stored
+from slurm_mirage.base.printing import say
 
 NODES = 3600
 ALL = (sizes.BENCHMARK, cluster_start.SCALE, tricks.BENCHMARK, steps.BENCHMARK, load.BENCHMARK, launch_rate.BENCHMARK)
@@ -24,11 +25,11 @@ def run(benchmark: Benchmark) -> bool:
     try:
         return benchmark.run(*ARGUMENTS.get(benchmark.name, ()))
     except Exception:
-        traceback.print_exc()
-        print(f"failed: {benchmark.name}", flush=True)
+        say(*traceback.format_exc().splitlines(), file=sys.stderr)
+        say(f"failed: {benchmark.name}")
         return False
     finally:
-        print(f"({benchmark.name}: {time.monotonic() - began:.0f} s)", flush=True)
+        say(f"({benchmark.name}: {time.monotonic() - began:.0f} s)")
 
 
 def report(with_tables: bool) -> None:
@@ -37,13 +38,13 @@ def report(with_tables: bool) -> None:
     for benchmark in ALL:
         figures = stored(benchmark)
         if figures is None:
-            print(f"{benchmark.name}: no results yet")
+            say(f"{benchmark.name}: no results yet")
             continue
         bounds += benchmark.checks(figures)
         if with_tables:
-            print(f"\n{benchmark.name}: {benchmark.title}\n\n{benchmark.report(figures)}")
+            say("", f"{benchmark.name}: {benchmark.title}", "", *benchmark.report(figures).splitlines())
     if bounds:
-        print(f"\n{bounds_table(bounds)}")
+        say("", *bounds_table(bounds).splitlines())
 
 
 def main() -> int:

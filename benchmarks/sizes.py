@@ -17,6 +17,7 @@ from benchmarks import bench_instance as bench
 from benchmarks import host
 from benchmarks.cluster_start import MERGE_SECONDS
 from benchmarks.figures import Benchmark, Check, Figures, Skipped, markdown
+from slurm_mirage.base.printing import say
 
 SIZES = (360, 3600, 16384)
 WIDE = 1000  # number of nodes of the wide job
@@ -36,11 +37,11 @@ def measure(*sizes: int, idle: int = 600) -> Figures:
 
 
 def _measured_or_left_out(nodes: int, idle: int) -> Figures:
-    print(f"  {nodes} nodes", flush=True)
+    say(f"  {nodes} nodes")
     try:
         return _of_size(nodes, idle)
     except (Skipped, RuntimeError, TimeoutError, subprocess.SubprocessError) as why:
-        print(f"  {nodes} nodes: left out: {why}", flush=True)
+        say(f"  {nodes} nodes: left out: {why}")
         return {"nodes": nodes, "left_out": str(why)}
 
 

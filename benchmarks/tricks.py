@@ -16,6 +16,7 @@ from benchmarks import bench_instance as bench
 from benchmarks import host
 from benchmarks.cluster_start import Cost, cost, rows_of, start_farm, start_loop
 from benchmarks.figures import Benchmark, Figures, markdown
+from slurm_mirage.base.printing import say
 
 STARTS: dict[str, Callable[[], None]] = {
     "all": start_farm,
@@ -35,9 +36,9 @@ def measure(nodes: int = 360) -> Figures:
     costs = {}
     with bench.built(nodes):
         for title, start in STARTS.items():
-            print(f"  {title}", flush=True)
+            say(f"  {title}")
             costs[title] = asdict(cost(nodes, start))
-        print("  whole slurm.conf", flush=True)
+        say("  whole slurm.conf")
         bench.make("cluster", NODES=nodes, STEPS="yes")
         costs["whole slurm.conf"] = asdict(cost(nodes, start_farm))
     return {"nodes": nodes, "costs": costs}

@@ -122,7 +122,7 @@ def show(folder: Path, content: Mapping[str, Any], screen: Screen) -> None:
     base, jobs, runs = content["baseline"], content["jobs"], _metrics_of(folder, content)
     compared = others(content)
     left_out = f", {jobs['left_out']} could not be measured in all runs" if jobs["left_out"] else ""
-    parts: list[RenderableType] = [f"\n{jobs['compared']} jobs{left_out}, {len(runs)} runs (times in seconds of the trace)"]
+    parts: list[RenderableType] = ["", f"{jobs['compared']} jobs{left_out}, {len(runs)} runs (times in seconds of the trace)"]
     main = main_of_comparison(content)
     if len(compared) == 1:
         parts += _sentences(content, base, compared[0], LINES - _BESIDE - len(main))

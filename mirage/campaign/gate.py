@@ -25,8 +25,8 @@ from mirage.records.run_folder import RunFolder
 from mirage.statistics.claims import hardly_waits
 from mirage.statistics.limits import BROKEN, HOLDS, LOOKS, UNDECIDED, Answer, Limit, all_of, answer, without_change
 from mirage.terminal.screen import Screen
+from mirage.text import markdown
 from mirage.text.words import about
-from slurm_mirage.base.files import write_atomically
 
 ENDINGS = {HOLDS: PASSED, BROKEN: STOPPED, UNDECIDED: NOT_DECIDED}
 
@@ -136,8 +136,8 @@ class Gate:
         """Write and print the summary. why: in addition to what the answers say"""
         ending = Ending(ENDINGS[verdict], gate_summary.sentence(verdict, answers, why))
         knobs = self.campaign.knobs.campaign
-        text = gate_summary.summary(ending, self.folder, (knobs.before, knobs.after), answers, self.changes)
+        lines = gate_summary.summary(ending, self.folder, (knobs.before, knobs.after), answers, self.changes)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.folder / GATE_FILE, text)
-        screen.say(text)
+        markdown.write(self.folder / GATE_FILE, lines)
+        screen.say(*lines, "")
         return Ending(ending.word, f"{ending.message} (results/{self.folder.name}/{GATE_FILE})")

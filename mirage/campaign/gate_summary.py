@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mirage.experiment import report
@@ -14,7 +13,10 @@ from mirage.records.file_names import COMPARISON_FILE
 from mirage.statistics.comparison_text import figures
 from mirage.statistics.limits import BROKEN, HOLDS, UNDECIDED, Answer, Interval
 from mirage.terminal.table import rounded_text
+from mirage.text import markdown
+from mirage.text.markdown import Markdown
 from mirage.verdict.advice import counted
+from slurm_mirage.base.printing import one_line
 
 LINES = 20
 """Most lines of the summary."""
@@ -30,39 +32,41 @@ def sentence(verdict: str, answers: Sequence[Answer], why: str) -> str:
     return ": ".join(part for part in (", ".join(named), why) if part)
 
 
-def summary(ending: Ending, folder: Path, files: tuple[str, str], answers: Sequence[Answer], changes: Changes) -> str:
-    """The text of gate.md, at most LINES lines. folder: results/RUN. files: BEFORE and AFTER"""
-    lines = [f"# {ending.word}", "", f"BEFORE `{files[0]}`, AFTER `{files[1]}`: {ending.message}.", ""]
-    lines += _table(answers)
-    every = [*changes.played, *(f"{line} (left out)" for line in changes.left_out)]
-    every += [f"{len(changes.rest)} more without a part in scheduling"] if changes.rest else []
-    shown = every if len(every) <= _CHANGES else [*every[: _CHANGES - 1], f"{len(every) - _CHANGES + 1} other differences"]
-    lines += [f"- {_short(line, _LONG)}" for line in shown]
+def summary(ending: Ending, folder: Path, files: tuple[str, str], answers: Sequence[Answer], changes: Changes) -> list[Markdown]:
+    """The lines of gate.md, at most LINES. folder: results/RUN. files: BEFORE and AFTER"""
+    what = Markdown("BEFORE {}, AFTER {}: {}.").format(*map(markdown.code, files), ending.message)
+    lines = [Markdown("# {}").format(ending.word), Markdown(""), what, Markdown(""), *_table(answers)]
+    every = [Markdown("- {}").format(markdown.code(line, _LONG)) for line in changes.played]
+    every += [Markdown("- {} (left out)").format(markdown.code(line, _LONG)) for line in changes.left_out]
+    every += [Markdown("- {} more without a part in scheduling").format(len(changes.rest))] if changes.rest else []
+    if len(every) > _CHANGES:
+        every[_CHANGES - 1 :] = [Markdown("- {} other differences").format(len(every) - _CHANGES + 1)]
+    lines += every
     if (folder / COMPARISON_FILE).is_file():
         content = report.comparison_of(folder)
         count = sum(len(one["runs"]) for one in content["configurations"])
-        page = f"results/{folder.name}/{report.NAME}"
-        lines += ["", f"{count} runs of {counted(content['jobs']['compared'], 'job')}; all about them: {page}"]
-    return "\n".join(lines) + "\n"
+        page, jobs = f"results/{folder.name}/{report.NAME}", counted(content["jobs"]["compared"], "job")
+        lines += [Markdown(""), Markdown("{} runs of {}; all about them: {}").format(count, jobs, page)]
+    return lines
 
 
-def _table(answers: Sequence[Answer]) -> list[str]:
+def _table(answers: Sequence[Answer]) -> Iterator[Markdown]:
     """The limits, the broken ones first."""
     if not answers:
-        return []
+        return
     order = (BROKEN, UNDECIDED, HOLDS)
     rows = sorted(answers, key=lambda one: order.index(one.verdict))
-    lines = ["| limit | before | after | change | interval | verdict |", "|---|---|---|---|---|---|"]
-    for one in rows[:_ROWS]:
-        unit = METRICS[one.limit.metric].unit
-        means = [rounded_text(mean, unit, is_short=True) for mean in (one.before, one.after)]
-        verdict = f"{one.verdict}: {_short(one.why, _REASON)}" if one.why else one.verdict
-        lines.append(f"| {' | '.join([str(one.limit), *means, _change(one), _between(one.interval, one.limit.unit), verdict])} |")
-    return [*lines, *([f"and {len(rows) - _ROWS} more, {rows[-1].verdict}"] if len(rows) > _ROWS else []), ""]
+    yield from markdown.table(("limit", "before", "after", "change", "interval", "verdict"), map(_cells, rows[:_ROWS]))
+    if len(rows) > _ROWS:
+        yield Markdown("and {} more, {}").format(len(rows) - _ROWS, rows[-1].verdict)
+    yield Markdown("")
 
 
-def _short(text: str, length: int) -> str:
-    return textwrap.shorten(text.replace("|", "/"), length, placeholder=" ...")
+def _cells(one: Answer) -> list[str]:
+    unit = METRICS[one.limit.metric].unit
+    means = [rounded_text(mean, unit, is_short=True) for mean in (one.before, one.after)]
+    verdict = f"{one.verdict}: {one_line(one.why, _REASON)}" if one.why else one.verdict
+    return [str(one.limit), *means, _change(one), _between(one.interval, one.limit.unit), verdict]
 
 
 def _in_brackets(one: Answer) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,15 @@ from mirage.statistics.claims import hardly_waits
 from mirage.statistics.comparison_text import THESE_JOBS, others, pair_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import rounded_text
+from mirage.text import markdown
+from mirage.text.markdown import Markdown
 from mirage.text.words import counted, number
-from slurm_mirage.base.files import read_json, write_atomically
+from slurm_mirage.base.files import read_json
 
 SHOWN = 12
 """Lines about settings that are shown of each kind."""
-_LONG = 300  # characters of such a line
-_WIDE = 100  # characters of a line in a block
+_LONG = 300  # characters of such a line, and of one in a block
+_EMPTY = Markdown("")
 
 Content = Mapping[str, Any]
 
@@ -40,32 +41,38 @@ def conclude(folder: Path, ending: Ending, screen: Screen) -> Ending:
         advice = "take a busier part of the log (FROM and TO, or OFFSET), fewer NODES, or a model with a higher LOAD"
         ending = Ending("inconclusive", f"hardly a job waits, so the releases decide nothing differently; {advice}")
         ending.store(folder)
-    text = "\n".join("\n".join([*_about(folder, content, other, ending), ""]) for other in others(content))
-    write_atomically(folder / UPGRADE_FILE, text)
-    screen.say(f"{text}\nthis text: results/{folder.name}/{UPGRADE_FILE}")
+    lines = [line for other in others(content) for line in (Markdown(""), *_about(folder, content, other, ending))][1:]
+    markdown.write(folder / UPGRADE_FILE, lines)
+    screen.say(*lines, "", f"this text: results/{folder.name}/{UPGRADE_FILE}")
     return ending
 
 
-def _about(folder: Path, content: Content, other: str, ending: Ending) -> Iterator[str]:
+def _about(folder: Path, content: Content, other: str, ending: Ending) -> Iterator[Markdown]:
     base = content["baseline"]
-    yield f"# Slurm {other} instead of {base}"
-    yield ""
+    yield Markdown("# Slurm {} instead of {}").format(other, base)
+    yield _EMPTY
     if ending.word != "ok":
-        yield f"{ending.line}."
+        yield Markdown("{}: {}.").format(ending.word, ending.message)
     else:
-        yield f"{METRICS[content['answer']].noun}: {pair_of(content['metrics'][content['answer']], base, other)['words']}."
-    yield from ("", f"| metric | {base} | {other} | for these jobs |", "|---|---|---|---|")
-    for name in main_of_comparison(content):
-        pair, unit = pair_of(content["metrics"][name], base, other), content["metrics"][name]["unit"]
-        means = [rounded_text(pair[mean], unit, is_short=True) for mean in ("baseline_mean", "mean")]
-        yield f"| {name} | {means[0]} | {means[1]} | {pair[THESE_JOBS]['words']} |"
-    yield from ("", "## Where the schedules part", "")
+        words = pair_of(content["metrics"][content["answer"]], base, other)["words"]
+        yield Markdown("{}: {}.").format(METRICS[content["answer"]].noun, words)
+    yield _EMPTY
+    yield from markdown.table(("metric", base, other, "for these jobs"), _means(content, other))
+    yield from (_EMPTY, Markdown("## Where the schedules part"), _EMPTY)
     yield from _parting(folder, content, other)
-    yield from ("", "## slurmctld", "", f"| | {base} | {other} |", "|---|---|---|")
+    yield from (_EMPTY, Markdown("## slurmctld"), _EMPTY)
     before, after = (_costs(folder, content, label) for label in (base, other))
-    yield from (f"| {what} | {before[what]} | {after[what]} |" for what in before)
-    yield from ("", "## Settings", "")
+    yield from markdown.table(("", base, other), ((what, before[what], after[what]) for what in before))
+    yield from (_EMPTY, Markdown("## Settings"), _EMPTY)
     yield from _settings(folder, content, other)
+
+
+def _means(content: Content, other: str) -> Iterator[list[str]]:
+    """The cells of each main metric: both means, and the difference for these jobs in words."""
+    for name in main_of_comparison(content):
+        pair, unit = pair_of(content["metrics"][name], content["baseline"], other), content["metrics"][name]["unit"]
+        means = [rounded_text(pair[mean], unit, is_short=True) for mean in ("baseline_mean", "mean")]
+        yield [name, *means, pair[THESE_JOBS]["words"]]
 
 
 def _runs_of(content: Content, label: str) -> list[str]:
@@ -73,7 +80,7 @@ def _runs_of(content: Content, label: str) -> list[str]:
     return runs
 
 
-def _parting(folder: Path, content: Content, other: str) -> Iterator[str]:
+def _parting(folder: Path, content: Content, other: str) -> Iterator[Markdown]:
     """The starts that differ, by replica, and the first decision that differs, of the first replica that has one."""
     base = content["baseline"]
     pairs = zip(_runs_of(content, base), _runs_of(content, other), strict=True)
@@ -81,16 +88,16 @@ def _parting(folder: Path, content: Content, other: str) -> Iterator[str]:
     jobs = counted(found[0].pairs.height, "job")
     if all(one.moved.is_empty() for one in found):
         where = f"all {len(found)} pairs" if len(found) > 1 else "the pair"
-        yield f"Nowhere: in {where} of runs each of the {jobs} starts and ends at the same instant."
+        yield Markdown("Nowhere: in {} of runs each of the {} starts and ends at the same instant.").format(where, jobs)
         return
     far = ", ".join(str(one.far.height) for one in found)
-    yield f"Starts that differ by more than a minute, of {jobs}, with the same submissions: {far}."
+    yield Markdown("Starts that differ by more than a minute, of {}, with the same submissions: {}.").format(jobs, far)
     parted = next((one for one in found if one.far.height), None) or next(one for one in found if one.moved.height)
-    yield from ("", "```")
-    yield from (textwrap.shorten(line.strip(), _WIDE * 3, placeholder=" ...") for line in parted.first_lines())
-    yield "```"
-    yield ""
-    yield f'All of it: `make diff RUNS="{folder.name}/{parted.names[0]} {folder.name}/{parted.names[1]}"`.'
+    yield _EMPTY
+    yield from markdown.block([line.strip() for line in parted.first_lines()], _LONG)
+    yield _EMPTY
+    again = f'make diff RUNS="{folder.name}/{parted.names[0]} {folder.name}/{parted.names[1]}"'
+    yield Markdown("All of it: {}.").format(markdown.code(again))
 
 
 def _costs(folder: Path, content: Content, label: str) -> dict[str, str]:
@@ -115,7 +122,7 @@ def _costs(folder: Path, content: Content, label: str) -> dict[str, str]:
     }
 
 
-def _settings(folder: Path, content: Content, other: str) -> Iterator[str]:
+def _settings(folder: Path, content: Content, other: str) -> Iterator[Markdown]:
     """The lines that each release's parser refuses of SLURM_CONF, and the settings in force that differ between the releases."""
     releases, base = read_json(folder / RELEASES_FILE), content["baseline"]
     for label in (base, other):
@@ -124,13 +131,13 @@ def _settings(folder: Path, content: Content, other: str) -> Iterator[str]:
     lines = own_parser.other_defaults(*shown) if all(shown) else []
     yield from _shown("in force", lines)
     if not lines and not any(one.get("refused") for one in releases.values()):
-        yield "None differs: both releases read all lines, and show the same settings in force."
+        yield Markdown("None differs: both releases read all lines, and show the same settings in force.")
 
 
-def _shown(what: str, lines: Sequence[str]) -> Iterator[str]:
-    yield from (f"- {what}: {textwrap.shorten(line, _LONG, placeholder=' ...')}" for line in lines[:SHOWN])
+def _shown(what: str, lines: Sequence[str]) -> Iterator[Markdown]:
+    yield from (Markdown("- {}: {}").format(what, markdown.code(line, _LONG)) for line in lines[:SHOWN])
     if len(lines) > SHOWN:
-        yield f"- {what}: {len(lines) - SHOWN} more"
+        yield Markdown("- {}: {} more").format(what, len(lines) - SHOWN)
 
 
 def _in_force(run: RunFolder) -> str:

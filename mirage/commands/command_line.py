@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     screen = Screen()
     if not arguments or any(word in _HELP for word in arguments):
         named = [word for word in arguments if word in WITHOUT_CLUSTER]
-        screen.say(usage(named or WITHOUT_CLUSTER))
+        screen.say(*usage(named or WITHOUT_CLUSTER).splitlines())
         return 0
     try:
         names, knobs = parse(arguments)

@@ -50,7 +50,7 @@ def make(study: Study, folder: Path, screen: Screen) -> Ending:
     table = loads.with_columns(pl.col("mean", "low", "high").round(6)).write_csv()
     files: dict[str, str | bytes] = {"figure.csv": table, "figure.svg": picture.svg, "figure.png": picture.png()}
     report.write(folder, "figure-load", files)
-    print_all(screen, f"\n{_caption(study)}", *_tables(loads))
+    print_all(screen, "", _caption(study), *_tables(loads))
     return Ending("ok", f"{folder}: figure.svg, figure.png, figure.csv, in {about(time.monotonic() - began)}")
 
 

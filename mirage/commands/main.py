@@ -24,6 +24,7 @@ from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.disk import out_of_space
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.printing import log_text
 
 Command = Callable[[Knobs, Screen], Ending]
 # Module and function of each target. Modules are imported when they are called, because some load polars, which takes longer than
@@ -107,7 +108,7 @@ def _mistake(error: Exception) -> Ending:
     path = LOGS / "error.log"
     try:
         LOGS.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(traceback.format_exception(error)))
+        path.write_text(log_text("".join(traceback.format_exception(error))))
     except OSError as unwritten:
         return Ending("failed", f"{words} (our mistake; {path} cannot be written: {unwritten.strerror})")
     return Ending("failed", f"{words} (our mistake; details: {path})")

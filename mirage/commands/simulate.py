@@ -234,8 +234,8 @@ def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Sc
         for schedule, measured in (("recorded", recorded), ("simulated", simulated))
         for reason, count in measured["excluded"].items()
     ]
-    legend = "\nrecorded: what the log says, of the real machine and its scheduler; simulated: the same jobs under POLICY"
-    table.print_all(screen, legend, rows, *([table.about_errors(kinds)] if kinds else []), *left_out)
+    legend = "recorded: what the log says, of the real machine and its scheduler; simulated: the same jobs under POLICY"
+    table.print_all(screen, "", legend, rows, *([table.about_errors(kinds)] if kinds else []), *left_out)
 
 
 def _text(value: float | None, unit: str) -> str:

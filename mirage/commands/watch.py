@@ -24,12 +24,14 @@ from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import interruptible
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.table import BY_NAME
+from mirage.terminal.console import PlainConsole, text_of
 from mirage.terminal.figures import Row, rows
 from mirage.terminal.live_state import LiveState, Point
 from mirage.terminal.screen import Screen
 from mirage.terminal.status import line
 from mirage.text.words import about
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.printing import say
 
 EVERY = 2.0
 """Seconds between two updates."""
@@ -63,7 +65,7 @@ def watch(knobs: Knobs, screen: Screen) -> Ending:
         )
     with interruptible() as asked:
         if screen.is_terminal:
-            _on_terminal(state, cluster, asked.is_set)
+            _on_terminal(screen, state, cluster, asked.is_set)
         else:
             _plain(state, cluster, asked.is_set)
     if not state.is_there():
@@ -74,8 +76,8 @@ def watch(knobs: Knobs, screen: Screen) -> Ending:
 # ---- the loops ----
 
 
-def _on_terminal(state: LiveState, cluster: str, asked: Callable[[], bool]) -> None:
-    console = Console(highlight=False)
+def _on_terminal(screen: Screen, state: LiveState, cluster: str, asked: Callable[[], bool]) -> None:
+    console = PlainConsole(screen.stream)
     with keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
         reading, due = state.read(), time.monotonic() + EVERY
         while reading is not None and state.is_there():
@@ -99,7 +101,7 @@ def _plain(state: LiveState, cluster: str, asked: Callable[[], bool]) -> None:
             if (reading := state.read()) is None:
                 return
             title = heading(cluster, state.run_is_active, reading[1])
-            print("\n".join([title, *(line(row) for row in all_rows(*reading))]), end="\n\n", flush=True)
+            say(title, *(line(row) for row in all_rows(*reading)), "")
             until = time.monotonic() + PLAIN_EVERY
             while not asked() and time.monotonic() < until:
                 time.sleep(0.2)
@@ -185,19 +187,19 @@ def page(title: str, shown: Sequence[Row], past: Sequence[Point], console: Conso
     lines.append(("busy", _history([(point.real, point.busy) for point in past if point.busy is not None], width, blocks)))
     for label, text in lines[: max(1, console.size.height - 4)]:
         table.add_row(label, text)
-    top = Text(title, style="bold", no_wrap=True, overflow=overflow)
+    top = text_of(title, style="bold", no_wrap=True, overflow=overflow)
     rule = Rule(style="dim", characters="─" if is_rich else "-")
-    return Group(top, rule, table, Text(FOOT, style="dim", no_wrap=True, overflow="crop"))
+    return Group(top, rule, table, text_of(FOOT, style="dim", no_wrap=True, overflow="crop"))
 
 
 def _drawn(row: Row, width: int, blocks: str) -> Text:
-    text = Text(row.text, style="bold red" if row.urgent else "")
+    text = text_of(row.text, style="bold red" if row.urgent else "")
     if row.part is None:
         return text
     cells = min(30, width // 3)
     full = round(cells * min(1.0, row.part))
-    bar = Text(blocks[-1] * full, style="cyan") + Text(("·" if blocks is BLOCKS else ".") * (cells - full), style="dim")
-    return bar + Text(" ") + text
+    bar = text_of(blocks[-1] * full, style="cyan") + text_of(("·" if blocks is BLOCKS else ".") * (cells - full), style="dim")
+    return bar + text_of(" ") + text
 
 
 def _history(values: Sequence[tuple[float, float]], width: int, blocks: str) -> Text:
@@ -206,7 +208,8 @@ def _history(values: Sequence[tuple[float, float]], width: int, blocks: str) -> 
     age = now - values[0][0] if values else 0.0
     span = next((minutes for minutes in MINUTES if age <= 60 * minutes), MINUTES[-1])
     scale = f" 0 to {highest:.0f} in {span} min"
-    return Text(sparkline(values, now, 60.0 * span, max(10, width - len(scale)), blocks), style="cyan") + Text(scale)
+    line = sparkline(values, now, 60.0 * span, max(10, width - len(scale)), blocks)
+    return text_of(line, style="cyan") + text_of(scale)
 
 
 def sparkline(values: Sequence[tuple[float, float]], now: float, span: float, width: int, blocks: str = BLOCKS) -> str:

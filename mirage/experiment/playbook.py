@@ -34,6 +34,7 @@ from slurm_mirage.base import processes
 from slurm_mirage.base.disk import is_full, no_space
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
+from slurm_mirage.base.printing import log_text
 from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.instance.instance_lock import Busy
 
@@ -333,7 +334,7 @@ def _end_workers(folder: str) -> None:
 
 
 def _keep_output(stdout: Path, log: Path) -> str:
-    output = stdout.read_text(errors="replace") if stdout.exists() else ""
+    output = log_text(stdout.read_text(errors="replace")) if stdout.exists() else ""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as stream:
         stream.write(output)

@@ -20,6 +20,7 @@ from mirage.site.site_conf import LeftOut, SiteConf, summary, too_new
 from mirage.site.site_words import GROUPS
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically
+from slurm_mirage.base.printing import one_line
 from slurm_mirage.rm.slurm.records import configuration_of, version_in
 from slurm_mirage.rm.slurm.setting_names import release_of
 
@@ -58,7 +59,7 @@ def write(scheduler: SchedulerKnobs, file: Path) -> None:
     if site.renamed:
         lines += ["Names of nodes:", *(f"  {old}: {new}" for old, new in site.renamed.items())]
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, "\n".join(lines) + "\n")
+    write_atomically(file, "".join(f"{one_line(line, None)}\n" for line in lines))
 
 
 TAKEN, APPROXIMATED, ABSENT = "taken", "approximated", "absent"

@@ -71,7 +71,7 @@ def read(path: str) -> Machine:
     """
     import yaml  # 10 ms that calls without CLASSES save
 
-    name = f"CLASSES: {path if path.isprintable() else repr(path)}"
+    name = f"CLASSES: {path}"
     try:
         content = yaml_input.load(path, "classes")
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
+from mirage.terminal.console import PlainConsole, text_of
 from mirage.terminal.screen import Screen
 
 
@@ -44,7 +44,7 @@ class SharedScreen:
 
     def __enter__(self) -> SharedScreen:
         if self._screen.is_terminal:
-            console = Console(file=self._screen.stream, highlight=False, markup=False)
+            console = PlainConsole(self._screen.stream)
             self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
             self._live.start()
         return self
@@ -60,14 +60,15 @@ class SharedScreen:
         """The screen of a run on an instance, which has one run at a time."""
         return _PartOfScreen(self, self._screen, instance, which)
 
-    def say(self, text: str) -> None:
-        """Write a permanent line."""
+    def say(self, *lines: str) -> None:
+        """Write permanent lines."""
         with self._lock:
             if self._live is None:
-                self._screen.say(text)
+                self._screen.say(*lines)
                 return
             with suppress(OSError):
-                self._live.console.print(Text(text), soft_wrap=True)
+                for line in lines:
+                    self._live.console.print(line, soft_wrap=True)
             self._refresh()
 
     def show(self, instance: str, which: str, text: str) -> None:
@@ -93,7 +94,7 @@ class SharedScreen:
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         for instance, (which, text) in sorted(self._lines.items(), key=lambda one: (len(one[0]), one[0])):
             table.add_row(instance, which, text)
-        return Group(table, Text(self._foot(), no_wrap=True, overflow="ellipsis"))
+        return Group(table, text_of(self._foot(), no_wrap=True, overflow="ellipsis"))
 
 
 class _PartOfScreen(RunScreen):
@@ -106,10 +107,9 @@ class _PartOfScreen(RunScreen):
     def tell(self, text: str) -> None:
         self.say(text)
 
-    def say(self, text: str) -> None:
+    def say(self, *lines: str) -> None:
         """Write permanent lines, of which the first one names the run."""
-        separator = "\n" if "\n" in text else " "
-        self._shared.say(f"{self.which}:{separator}{text}")
+        self._shared.say(*([f"{self.which}: {lines[0]}"] if len(lines) == 1 else [f"{self.which}:", *lines]))
 
     def live(self, text: str, in_log: str | None = None) -> None:
         self._shared.show(self._instance, self.which, text.strip())

@@ -1,4 +1,7 @@
-"""Writes lines to the terminal: permanent lines, and one live line that is rewritten."""
+"""Writes lines to the terminal: permanent lines, and one live line that is rewritten.
+
+A caller gives each line by itself. It may hold text from outside: what is no printable character is escaped here.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mirage.text.words import about
+from slurm_mirage.base.printing import one_line
 from slurm_mirage.replay.real_left import real_left
 from slurm_mirage.rm.managers import NODE_KINDS
 
@@ -31,10 +35,10 @@ class Screen:
         self._last_text = ""
         self._begin_interval(between_lines)
 
-    def say(self, text: str) -> None:
-        """Write a permanent line."""
+    def say(self, *lines: str) -> None:
+        """Write permanent lines."""
         self.clear()
-        self._write(f"{text}\n")
+        self._write("".join(f"{one_line(line)}\n" for line in lines))
         self._begin_interval(self.between_lines)
 
     def tell(self, text: str) -> None:
@@ -54,12 +58,12 @@ class Screen:
         """
         if self.is_terminal:
             width = shutil.get_terminal_size().columns - 1
-            self._write(f"\r\x1b[K{self._titled(text)[:width]}")
+            self._write(f"\r\x1b[K{one_line(self._titled(text))[:width]}")
             self._live = True
             return
         line = self._titled(text if in_log is None else in_log)
         if line != self._last_text and time.monotonic() - self._interval_began >= self._interval:
-            self._write(f"{line}\n")
+            self._write(f"{one_line(line)}\n")
             self._last_text = line
             self._begin_interval(min(2 * self._interval, LONGEST_BETWEEN_LINES))
 

@@ -48,7 +48,7 @@ def show(run: RunFolder, screen: Screen) -> None:
     """Print the end of a run, one screen with the path of the page and the ending."""
     metrics = run.metrics
     unused = unused_rows(metrics, run.experiment)
-    parts: list[RenderableType] = [f"\njobs: {jobs_by_state(metrics)} (times in seconds of the trace)"]
+    parts: list[RenderableType] = ["", f"jobs: {jobs_by_state(metrics)} (times in seconds of the trace)"]
     rows = [row for row in definitions.table(metrics) if METRICS[row[0]].is_main]
     if all(value is None for _, value, _, _ in rows):
         parts.append(f"no metrics: {', '.join(dict.fromkeys(reason for _, _, _, reason in rows))}")

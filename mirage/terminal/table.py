@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 
 from mirage.kinds.verdict import KINDS
 from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
+from mirage.terminal.console import PlainConsole
 from mirage.terminal.parts import parts_of
 from mirage.terminal.screen import Screen
 from mirage.text.words import about, two_digits
@@ -170,17 +171,17 @@ def _table(rows: list[tuple[str, str, str]]) -> Table:
 
 def width_of(screen: Screen) -> int:
     """Columns of the terminal. Without a terminal they are 110; the default of rich is 80."""
-    return Console(file=screen.stream).width if screen.is_terminal else 110
+    return PlainConsole(screen.stream).width if screen.is_terminal else 110
 
 
 def print_all(screen: Screen, *parts: RenderableType) -> None:
-    """Print texts and tables of rich."""
-    console = Console(file=screen.stream, width=width_of(screen), highlight=False, markup=False)
+    """Print texts, each of one line, and tables of rich."""
+    console = PlainConsole(screen.stream, width=width_of(screen), force_terminal=False)
     with console.capture() as printed:
         for part in parts:
             console.print(part)
     # Remove the padding of tables, which would be part of copied text and of files.
-    screen.say("\n".join(line.rstrip() for line in printed.get().splitlines()))
+    screen.say(*(line.rstrip() for line in printed.get().splitlines()))
 
 
 # Short column headings for the classes of run time (classes.RUNTIMES).
@@ -217,7 +218,7 @@ def show(metrics: dict[str, Any], screen: Screen, experiment: Mapping[str, Any] 
     experiment: experiment.json of a run. Rows of features that were not used are left out.
     """
     unused = unused_rows(metrics, experiment)
-    parts: list[RenderableType] = [f"\njobs: {jobs_by_state(metrics)} (times in seconds of the trace)"]
+    parts: list[RenderableType] = ["", f"jobs: {jobs_by_state(metrics)} (times in seconds of the trace)"]
     rows = [row for row in definitions.table(metrics) if row[0] not in unused]
     if all(value is None for _, value, _, _ in rows):
         parts.append(f"no metrics: {', '.join(dict.fromkeys(reason for _, _, _, reason in rows))}")
@@ -234,7 +235,7 @@ def show(metrics: dict[str, Any], screen: Screen, experiment: Mapping[str, Any] 
     parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
     classes = metrics.get("classes", [])
     if len({(row["size"], row["runtime"]) for row in classes if ALL not in (row["size"], row["runtime"])}) > 1:
-        parts += ["\nbounded slowdown, mean by processors and run time:", classes_table(classes)]
+        parts += ["", "bounded slowdown, mean by processors and run time:", classes_table(classes)]
     if validity := metrics.get("validity"):
         bounds = validity.get("bounds", {})
         known = [

@@ -39,11 +39,6 @@ def writable(path: Path, parameter: str) -> Path:
     return path
 
 
-def _shown(path: Path | str) -> str:
-    """The path in one line of text, whatever characters it has."""
-    return str(path) if str(path).isprintable() else repr(str(path))
-
-
 def _size(count: int) -> str:
     return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
 
@@ -63,8 +58,8 @@ def open_input(path: Path | str, parameter: str) -> Iterator[BufferedReader]:
                     yield file
                     return
     except OSError as error:
-        raise WrongUse(f"{_shown(path)}: cannot be read ({error.strerror or error})", parameter=parameter) from error
-    raise WrongUse(f"{_shown(path)}: is {kind_of_file}; it must be a regular file", parameter=parameter)
+        raise WrongUse(f"{path}: cannot be read ({error.strerror or error})", parameter=parameter) from error
+    raise WrongUse(f"{path}: is {kind_of_file}; it must be a regular file", parameter=parameter)
 
 
 def read_input(path: Path | str, parameter: str, most: int) -> bytes:
@@ -76,7 +71,7 @@ def read_input(path: Path | str, parameter: str, most: int) -> bytes:
     with open_input(path, parameter) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
-            raise WrongUse(f"{_shown(path)}: is too large; it may have up to {_size(most)}", parameter=parameter)
+            raise WrongUse(f"{path}: is too large; it may have up to {_size(most)}", parameter=parameter)
         return file.read(size)
 
 

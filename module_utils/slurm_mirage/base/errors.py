@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-
-def one_line(text: str) -> str:
-    """Replace line breaks and other unprintable characters by escapes, because the text may quote a file."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+from .printing import one_line
 
 
 class WrongUse(Exception):
@@ -21,7 +16,7 @@ class WrongUse(Exception):
 
     def __init__(self, message: str, parameter: str = "", value: object = None) -> None:
         super().__init__(message)
-        self.message = one_line(message)
+        self.message = one_line(message, None)
         self.parameter = parameter
         self.value = value
 
@@ -32,7 +27,7 @@ class WrongUse(Exception):
         """The message with the given name of the parameter; without a name the message alone."""
         if not name:
             return self.message
-        return f"{name}: {self.message}" if self.value is None else f"{name}={self.value}: {self.message}"
+        return f"{name}: {self.message}" if self.value is None else one_line(f"{name}={self.value}: {self.message}", None)
 
     def module_message(self) -> str:
         """The message of an Ansible module. Parameters are in upper case, as they are when they are given to make."""

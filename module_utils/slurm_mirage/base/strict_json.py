@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from .errors import WrongUse, one_line
+from .errors import WrongUse
+from .printing import one_line
 
 LARGEST = 2.0**64
 """The largest number that is accepted; the smallest one is -LARGEST."""

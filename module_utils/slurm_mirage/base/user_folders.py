@@ -28,7 +28,8 @@ from pathlib import Path, PurePath
 from typing import Any, Union
 
 from . import strict_json
-from .errors import WrongUse, one_line
+from .errors import WrongUse
+from .printing import one_line
 from .strict_json import OBJECT, NotStrict, Shape
 
 SMALL = 1 << 20

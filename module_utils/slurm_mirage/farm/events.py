@@ -24,6 +24,7 @@ from typing import Any
 from ..base import strict_json, user_folders
 from ..base.disk import is_full
 from ..base.errors import WrongUse
+from ..base.printing import one_line
 from ..base.strict_json import FLAG, INSTANT, TEXT, Either, Maybe, NotStrict, Number, Object, Shape, Text
 from .last_words import LONGEST
 
@@ -102,11 +103,7 @@ def _parse(text: bytes) -> Iterator[Event]:
             if line not in lines:
                 event = strict_json.parse(line, EVENT)
                 lines.add(line)
-                yield {name: _printable(value) if isinstance(value, str) else value for name, value in event.items()}
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text[:LONGEST])
+                yield {name: one_line(value, LONGEST) if isinstance(value, str) else value for name, value in event.items()}
 
 
 class FullFolders:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..base.errors import WrongUse
+from ..base.printing import say
 from ..broker.server import Server
 from ..rm import managers, registry
 
@@ -18,7 +19,7 @@ from ..rm import managers, registry
 def main(arguments: Sequence[str]) -> int:
     """Serve the instance `arguments[0]`; returns the exit code."""
     if len(arguments) != 3:
-        print("wrong use: python3 -m slurm_mirage.programs.broker DIRECTORY PROGRAMS SOCKET", file=sys.stderr)
+        say("wrong use: python3 -m slurm_mirage.programs.broker DIRECTORY PROGRAMS SOCKET", file=sys.stderr)
         return 2
     sizes = registry.IMPLEMENTATIONS[managers.DEFAULT].sizes
     assert sizes is not None, "the default resource manager changes the size of jobs"
@@ -26,10 +27,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         Server(directory, Path(arguments[2]), sizes(directory, arguments[1])).serve()
     except WrongUse as error:
-        print(error.module_message(), file=sys.stderr)
+        say(error.module_message(), file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"failed: {error}", file=sys.stderr)
+        say(f"failed: {error}", file=sys.stderr)
     return 1
 
 

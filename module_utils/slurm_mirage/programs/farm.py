@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..base import user_folders
 from ..base.errors import WrongUse
+from ..base.printing import say
 from ..farm.farm import Farm, read_state
 from ..farm.spawner import NoNetwork
 
@@ -24,7 +25,7 @@ from ..farm.spawner import NoNetwork
 def main(arguments: list[str]) -> int:
     """Run the command `arguments`, [run|status, DIRECTORY]; returns the exit code."""
     if len(arguments) != 2 or arguments[0] not in ("run", "status"):
-        print("usage: python3 -m slurm_mirage.programs.farm run|status DIRECTORY", file=sys.stderr)
+        say("usage: python3 -m slurm_mirage.programs.farm run|status DIRECTORY", file=sys.stderr)
         return 2
     directory = Path(arguments[1]).resolve()
     if arguments[0] == "status":
@@ -35,15 +36,15 @@ def main(arguments: list[str]) -> int:
         lock = user_folders.open_file(directory, "run/farm.lock", os.O_WRONLY | os.O_CREAT)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except WrongUse as error:
-        print(f"farm: {error}", file=sys.stderr)
+        say(f"farm: {error}", file=sys.stderr)
         return 1
     except BlockingIOError:
-        print(f"farm: another farm runs in {directory}", file=sys.stderr)
+        say(f"farm: another farm runs in {directory}", file=sys.stderr)
         return 1
     try:
         return Farm(directory).run()
     except NoNetwork as error:
-        print(f"farm: {error}", file=sys.stderr)
+        say(f"farm: {error}", file=sys.stderr)
         return 1
 
 

@@ -28,6 +28,7 @@ from typing import Any
 from ..base import user_folders
 from ..base.errors import WrongUse
 from ..base.files import locked_folder
+from ..base.printing import say
 from ..farm import isolation
 from ..farm.hosts_file import HostsFile
 from ..rm.openpbs import addresses, datastore
@@ -43,7 +44,7 @@ class Failed(Exception):
 def main(arguments: list[str]) -> int:
     """Entry point; see the module's docstring."""
     if len(arguments) != 4:
-        print(__doc__, file=sys.stderr)
+        say(*(__doc__ or "").splitlines(), file=sys.stderr)
         return 2
     directory, user, prefix, programs = Path(arguments[0]), *arguments[1:]
     try:
@@ -51,7 +52,7 @@ def main(arguments: list[str]) -> int:
             if not datastore.is_created(directory):
                 create(directory, user, prefix, programs)
     except (Failed, OSError, WrongUse) as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
+        say(" ".join(str(error).split()), file=sys.stderr)
         return 1
     return 0
 

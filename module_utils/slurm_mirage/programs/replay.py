@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..base.errors import WrongUse
+from ..base.printing import say
 from ..base.run_settings import RunSettings
 from ..clock.clock import Clock
 from ..feeder.feeder import Feeder
@@ -28,17 +29,17 @@ def feeder(settings: RunSettings, folder: Path, lock: int, clock: Clock, may_sub
 def main(arguments: Sequence[str]) -> int:
     """Replay the run in the folder `arguments[0]`; returns the exit code."""
     if len(arguments) != 1:
-        print("wrong use: python3 -m slurm_mirage.programs.replay RUNDIR", file=sys.stderr)
+        say("wrong use: python3 -m slurm_mirage.programs.replay RUNDIR", file=sys.stderr)
         return 2
     try:
         replay(Path(arguments[0]), registry.connect, feeder)
     except Stopped:
         return 3
     except Failed as error:
-        print(f"failed: {error}", file=sys.stderr)
+        say(f"failed: {error}", file=sys.stderr)
         return 1
     except WrongUse as error:
-        print(error.module_message(), file=sys.stderr)
+        say(error.module_message(), file=sys.stderr)
         return 2
     return 0
 

@@ -25,6 +25,7 @@ from ..base import processes
 from ..base.disk import out_of_space
 from ..base.errors import WrongUse
 from ..base.files import read_json, write_json
+from ..base.printing import begin_log
 from ..base.processes import INSTANCE_VARIABLE
 from ..base.run_files import PROGRESS
 from ..base.run_settings import RunSettings
@@ -441,7 +442,7 @@ def replay(folder: Path, connect: Connect, beside: Beside | None = None) -> None
     lock = take_lock(folder / "replay.lock", waker)
     driver = None
     try:
-        logging.basicConfig(filename=folder / "replay.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+        begin_log(folder / "replay.log")
         run = Replay(folder, lock, waker, connect, beside)
         driver = drive(run.instance) if run.settings.event_clock and not run.history.finished else None
         sign_lock(lock)

@@ -43,7 +43,7 @@ def test_lines_that_are_no_events_are_left_out(directory: Path) -> None:
     lines = ["{", "[]", "null", "1", json.dumps({"event": "full", "real": "x"}), json.dumps(good), json.dumps(good), "\xff\x00"]
     lines += [json.dumps({**ENDED, "event": "ended", "real": 1, "signal": "9"}), '{"event": "ended", "real": 1}']
     (directory / FILE).write_bytes("\n".join(lines).encode("latin-1"))
-    assert read_events(directory, 0) == [{**good, "path": "/x [31m"}]
+    assert read_events(directory, 0) == [{**good, "path": "/x\\x1b[31m"}]
 
 
 def test_a_pipe_and_a_link_in_place_of_the_file(directory: Path) -> None:

@@ -20,7 +20,7 @@ def test_in_a_pipe_one_line_tells_of_all_runs() -> None:
         second.live("  slurm: Install")
         first.say_in_log("  Build: 70 tasks")
         first.tell("ok: 9 jobs")
-        second.say("a table\nof two lines")
+        second.say("a table", "of two lines")
         first.clear()
         second.live("replay: 1/9 submitted")
     assert stream.getvalue().splitlines() == [
