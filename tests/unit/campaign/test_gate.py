@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 from campaigns import run_of, with_errors
+from markdown_parts import ABLE, STRANGE, kinds, rendered
 
 from mirage.campaign import campaign, gate_summary
 from mirage.campaign.campaign import Campaign
 from mirage.commands.gate import gate
 from mirage.experiment import preflight, runs
-from mirage.experiment.endings import Ending
+from mirage.experiment.configuration_changes import Changes
+from mirage.experiment.endings import STOPPED, Ending
 from mirage.knobs import resolve
 from mirage.records.run_folder import RunFolder
-from mirage.statistics.limits import LOOKS
+from mirage.statistics.limits import LOOKS, UNDECIDED, Answer, Limit
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
@@ -123,9 +125,21 @@ def test_a_harmless_change_passes(on: Callable[[Cluster], Cluster], results: Pat
     lines = summary()
     assert lines[0] == "# gate: passed" and "\n".join(lines) in told
     assert len([line for line in lines if line.endswith("| holds |")]) == 5
-    assert "- SchedulerParameters: bf_interval=30 -> bf_interval=60" in lines
+    assert "- `SchedulerParameters: bf_interval=30 -> bf_interval=60`" in lines
     assert lines[-1] == "6 runs of 100 jobs; all about them: results/g/report.html"
     assert ended()[0] == ending and len(cluster.played) == 6, "nothing is run again"
+
+
+def test_what_stands_in_files_is_no_markdown(results: Path) -> None:
+    (results / "g").mkdir()
+    answer = Answer(Limit("wait_mean", 5.0, in_percent=True), UNDECIDED, 1.0, 2.0, why=STRANGE)
+    lines = gate_summary.summary(
+        Ending(STOPPED, STRANGE), results / "g", (STRANGE, STRANGE), [answer], Changes([STRANGE], [STRANGE], [STRANGE])
+    )
+    assert sum("PLANTED" in line for line in lines) == 4 and len(lines) <= gate_summary.LINES
+    assert all(line.isprintable() and not line.startswith("::") for line in lines)
+    assert kinds("\n".join(lines)) <= ABLE | {"text", "code_inline"}
+    assert [token.type for token in rendered("\n".join(lines))].count("heading_open") == 1
 
 
 def test_a_harmful_change_is_stopped(on: Callable[[Cluster], Cluster]) -> None:
@@ -264,14 +278,14 @@ def test_a_change_that_is_left_out_of_the_emulation_is_undecided(on: Callable[[C
     ending, _ = ended()
     assert ending.code == 2 and not cluster.played
     assert "give it the same value in both: JobSubmitPlugins=lua: " in ending.line
-    assert [line for line in summary() if line.startswith("- JobSubmitPlugins=lua: ") and "(left out)" in line]
+    assert summary()[-1].startswith("- ``JobSubmitPlugins=lua: ") and summary()[-1].endswith("`` (left out)")
 
 
 def test_names_of_configurations_are_compared(on: Callable[[Cluster], Cluster], results: Path) -> None:
     cluster = on(Cluster(1.3))
     ending, _ = ended(BEFORE="backfill", AFTER="fifo", NODES="4", CPUS="2")
     assert ending.code == 1 and set(cluster.played) == {f"{label}-{k}" for label in ("before", "after") for k in (1, 2, 3)}
-    assert "- SchedulerType: sched/backfill -> sched/builtin" in summary()
+    assert "- `SchedulerType: sched/backfill -> sched/builtin`" in summary()
     assert read_json(results / "g/experiment.json")["inputs"]["CONFIGS"] == "backfill fifo"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from campaigns import run_of, with_errors
+from markdown_parts import ABLE, STRANGE, kinds
 
 from mirage.campaign import campaign, releases
 from mirage.campaign.campaign import Campaign
@@ -123,7 +124,7 @@ def test_releases_that_decide_alike_are_equivalent(on: Callable[..., None], resu
     assert "| seconds of the cluster in a real second | 2,000 | 1,000 |" in text
     assert "| processor time of slurmctld in a run, s | 2.50 | 2.50 |" in text
     assert "| largest memory of slurmctld, MiB | 20 | 40 |" in text
-    assert "- in force: PriorityType: priority/basic -> priority/multifactor" in text
+    assert "- in force: `PriorityType: priority/basic -> priority/multifactor`" in text
     experiment = read_json(results / "up/experiment.json")
     assert experiment["inputs"][f"{NEW} SLURM_SOURCE"] == f"{NEW} sha256:{'25' * 32}"
     (results / "up/upgrade.md").unlink()
@@ -162,7 +163,21 @@ def test_lines_of_a_slurm_conf_that_only_one_release_reads_are_listed(on: Callab
     ending, _ = ended(SLURM_CONF="site.conf", NODES="", CPUS="", **{resolve.GIVEN: "SLURM_CONF"})
     assert ending.word == "ok"
     text = (results / "up/upgrade.md").read_text()
-    assert f"- {NEW}, of your slurm.conf: site.conf line 1: LaunchType is not known\n" in text
+    assert f"- {NEW}, of your slurm.conf: `site.conf line 1: LaunchType is not known`\n" in text
+
+
+def test_what_a_parser_says_is_no_markdown(on: Callable[..., None], results: Path) -> None:
+    on(3.0, only=41)
+    ending, _ = ended()
+    releases = read_json(results / "up/releases.json")
+    releases[NEW]["refused"] = [STRANGE] * 14
+    write_json(results / "up/releases.json", releases)
+    again, told = ended(SLURMS="", NODES="", CPUS="", TRACE="", SPEED="", REPLICAS="")
+    assert again == ending
+    text = (results / "up/upgrade.md").read_text()
+    assert text in told and text.count("PLANTED") == 12
+    assert all(line.isprintable() for line in told.splitlines())
+    assert kinds(text) <= ABLE | {"text", "code_inline", "fence"}
 
 
 def test_a_configuration_that_one_release_cannot_read_is_refused(

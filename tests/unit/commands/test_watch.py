@@ -15,11 +15,11 @@ from typing import Any
 import pexpect
 import pytest
 from farm_states import farm_state
-from rich.console import Console
 
 from mirage.commands import watch
 from mirage.records.run_folder import RunFolder
 from mirage.terminal import figures, live_state, trace_time
+from mirage.terminal.console import PlainConsole
 from mirage.terminal.figures import Row
 from mirage.terminal.live_state import LiveState, Point
 from slurm_mirage.base.errors import WrongUse
@@ -202,7 +202,7 @@ def test_sparkline() -> None:
 def drawn(width: int, height: int, encoding: str) -> list[str]:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding)
-    console = Console(file=stream, width=width, height=height, force_terminal=False)
+    console = PlainConsole(stream, width=width, height=height, force_terminal=False)
     info = live_state._of_run(PROGRESS) or {}
     info |= {"farm": FARM, "clock": None, "memory": 2048.0, "cpu_busy": 0.5, "trace": "1997-05-13 15:39:25 in the log"}
     past = [Point(time.time() - 90, 0, 10), Point(time.time() - 5, 12, 172)]

@@ -124,6 +124,20 @@ PLAYBOOKS = {
                 fail_msg: "{{ item }} is too much"
               loop: [1, 2]
     """,
+    "strange": r"""
+        - name: "Play \e[2J"
+          hosts: all
+          gather_facts: false
+          tasks:
+            - name: "Ask \e]0;title\a"
+              noting_info:
+            - name: Say
+              ansible.builtin.debug:
+                msg: ["\e[31mred\r", "::error::planted", "\u202egnp ##[error]x"]
+            - name: "Fail\n::error::planted"
+              ansible.builtin.fail:
+                msg: "no \e[2Jroom\n::error::planted"
+    """,
     "mistaken": """
         - name: Play
           hosts: all
@@ -169,6 +183,13 @@ progress |= {"time_left_least": 70, "time_left_most": 95}
 module.exit_json(changed=False, progress=progress)
 """
 
+# Has notes, as modules whose result a user should know.
+NOTING = """
+#!/usr/bin/python
+from ansible.module_utils.basic import AnsibleModule
+AnsibleModule({}).exit_json(changed=False, notes=["a\\x1b[1mb", "c\\n::error::planted"])
+"""
+
 # Stands where the module would that has to wait: here for the line on the screen that tells what it waits for.
 WAITING = """
 #!/usr/bin/python
@@ -186,6 +207,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with these playbooks, and the real configuration and inventories."""
     (tmp_path / "library").mkdir()
     (tmp_path / "library/counter_info.py").write_text(COUNTER.lstrip())
+    (tmp_path / "library/noting_info.py").write_text(NOTING.lstrip())
     for name in ("slurm_farm", "slurm_farm_info"):
         (tmp_path / f"library/{name}.py").write_text(WAITING.lstrip())
     return project_with(tmp_path, monkeypatch, PLAYBOOKS)
@@ -277,6 +299,26 @@ def test_what_a_long_play_does_is_told_in_counts(project: Path) -> None:
         "second word",
         "  Play: 4 tasks, 1 changed",
     ]
+
+
+def test_what_tasks_say_is_printed_in_printable_lines(project: Path) -> None:
+    stream = io.StringIO()
+    with pytest.raises(Failed) as failure:
+        playbook.run_playbook("strange", {}, project / "inventories/local", Screen(stream, between_lines=0), project / "log")
+    Screen(stream).say(Ending("failed", str(failure.value)).line)
+    said = without_times(stream.getvalue())
+    assert [line for line in said if not line.startswith("  Play")] == [
+        "note: a\\x1b[1mb",
+        "note: c\\n::error::planted",
+        "\\x1b[31mred\\r",
+        "\\::error::planted",
+        "\\u202egnp #\\#[error]x",
+        f"failed: Fail ::error::planted: no \\x1b[2Jroom ::error::planted (all of it: {project / 'log'})",
+    ]
+    log = (project / "log").read_text()
+    assert "TASK [Ask \\x1b]0;title\\x07]" in log and "title" in log
+    for line in (*said, *log.splitlines()):
+        assert line.isprintable() and not line.startswith("::") and "##[" not in line
 
 
 def test_a_role_that_refuses_is_a_wrong_use(project: Path) -> None:

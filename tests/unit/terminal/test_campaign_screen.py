@@ -69,6 +69,26 @@ def test_a_terminal_has_a_line_for_each_instance_below_what_was_said() -> None:
     assert told[-1] == ["the end"]
 
 
+def test_only_the_screen_itself_moves_the_cursor() -> None:
+    strange = "\x1b[2J\r\n::error::a\x9b\u202e"
+    reader, writer = pty.openpty()
+    with os.fdopen(writer, "w") as stream:
+        screen = Screen(stream)
+        screen.live(strange)
+        with SharedScreen(screen, lambda: f"1 of 4 {strange}") as shared:
+            shared.of_run("c", f"run {strange}").live(strange)
+            shared.of_run("c", f"run {strange}").say(strange, strange)
+        screen.say("the end")
+    data = b""
+    while not data.endswith(b"the end\r\n"):
+        data += os.read(reader, 1 << 20)
+    os.close(reader)
+    shown = data.decode()
+    assert "\\x1b[2J\\r\\n::error::a\\x9b\\u202e" in shown
+    assert "\x1b[2J" not in shown and "\x9b" not in shown and "\u202e" not in shown
+    assert set(re.findall(r"\x1b\[[0-9;?]*[A-Za-z]", shown)) <= {"\x1b[K", "\x1b[2K", "\x1b[1A", "\x1b[?25l", "\x1b[?25h"}
+
+
 def test_a_terminal_that_was_closed_does_not_end_the_runs() -> None:
     reader, writer = pty.openpty()
     stream = os.fdopen(writer, "w")

@@ -50,6 +50,16 @@ def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, A
     assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
 
 
+def test_text_of_a_run_is_escaped_before_it_is_folded(measured: dict[str, Any]) -> None:
+    """A line that the width of the terminal begins is one, too."""
+    strange = f"\x1b[31m{'x' * 80} ::error::planted [bold] :boom:\n::error::planted"
+    measured["null_reasons"]["W3"] = strange
+    table.show(measured | {"excluded": {strange: 1}}, Screen(stream := io.StringIO()))
+    lines = stream.getvalue().splitlines()
+    assert all(line.isprintable() and not line.startswith("::") and len(line) <= 110 for line in lines)
+    assert "\\x1b[31mx" in stream.getvalue() and "[bold] :boom:" in " ".join(stream.getvalue().split())
+
+
 def test_each_value_has_its_errors(measured: dict[str, Any]) -> None:
     errors = {name: {"emulation": None, "jobs": None} for name in measured["metrics"]}
     errors |= {"wait_mean": {"emulation": 9.13, "jobs": 61.4}, "utilisation": {"emulation": 0.000042, "jobs": None}}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from markdown_parts import rendered
 
 from mirage.text import markdown
 from mirage.text.markdown import Markdown
@@ -17,10 +17,6 @@ from slurm_mirage.base.printing import one_line
 ANYTHING = st.text(max_size=60) | st.text("`|\\<>[]()!*_~&@#;=-+1. ax\n\x1b", max_size=30)
 NO_MENTION = "\u200b"
 """Follows each @, so that no one is mentioned."""
-
-
-def rendered(text: str) -> list[Token]:
-    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
 
 
 def inline(text: str) -> list[Token]:
