@@ -160,7 +160,7 @@ FOUND = [(path, line, what) for path, tree in TREES.items() for line, what in fo
 
 def test_all_that_prints_is_known() -> None:
     unknown = [f"{path}:{line}: {what}" for path, line, what in FOUND if (path, what) not in ELSEWHERE]
-    assert not unknown, "printed without slurm_mirage.base.printing: " + ", ".join(unknown)
+    assert not unknown, "printed without Screen, slurm_mirage.base.printing or mirage.text.markdown: " + ", ".join(unknown)
 
 
 def test_each_exception_is_still_there() -> None:
