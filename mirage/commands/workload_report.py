@@ -41,7 +41,7 @@ def workload_report(knobs: Knobs, screen: Screen) -> Ending:
     frame, left_out = choose(trace, selection_of_any(knobs.workload))
     processors, whose = _processors(knobs, trace)
     workload = characterise(frame, processors, LocalTime.of(trace))
-    workload = replace(workload, left_out={**left_out, **workload.left_out})
+    workload = replace(workload, left_out=left_out)
     drawn = pictures(workload)
     machine = "not known; NODES and CPUS name it" if processors is None else f"{counted(processors, 'processor')} ({whose})"
     screen.say(f"machine: {machine}")

@@ -38,10 +38,7 @@ ALLOCATIONS_SCHEMA: dict[str, pl.DataType] = {
 """Columns of allocations.csv: one row per change of a job's size; `from`: instant of the change in trace seconds; `nodes` and
 `processors`: size of the job from then on, nodes null where unknown. The size before the first change is that of jobs.csv."""
 
-PARTIAL = "PARTIAL"
-"""State of a line of SWF with status 2, 3 or 4: a part of a job that also has a line of its own."""
-
-_SWF_STATES = {0: "FAILED", 1: "COMPLETED", 2: PARTIAL, 3: PARTIAL, 4: PARTIAL, 5: "CANCELLED"}
+_SWF_STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
 
 
 def frame_from_swf(trace: pl.DataFrame) -> pl.DataFrame:

@@ -10,7 +10,6 @@ import polars as pl
 
 from mirage.metrics.allocations import Resized
 from mirage.metrics.executions import Lost, lost_executions
-from mirage.metrics.jobs_frame import PARTIAL
 from mirage.metrics.waits import Waits
 from mirage.traces import states
 from slurm_mirage.base.errors import WrongUse
@@ -154,7 +153,6 @@ def _faults(executions: pl.DataFrame | None) -> dict[str, pl.Expr]:
     unstarted = col("state").is_in(states.ENDED_WAITING) & col("start").is_null()
     again = pl.lit(False) if executions is None else col("id").is_in(executions["job"].unique().implode())
     return {
-        "partial execution": col("state") == PARTIAL,
         "lost": col("state") == "LOST",
         "no submission time": col("submit").is_null(),
         _GIVEN_UP: unstarted & again,

@@ -47,7 +47,6 @@ from mirage.metrics.jobs_frame import (
     ALLOCATIONS_SCHEMA,
     EXECUTIONS_SCHEMA,
     JOBS_SCHEMA,
-    PARTIAL,
     SUSPENSIONS_SCHEMA,
     executions_from_sigsleep,
     frame_from_sigsleep,
@@ -225,11 +224,10 @@ def _check_settings(processors: int, nodes: int | None, tau: float, w2_reading: 
 
 
 def _counts(jobs: pl.DataFrame) -> dict[str, int]:
-    """Jobs by how they ended; `other`: none of these (not ended, or not recorded). Parts of jobs are not counted."""
+    """Jobs by how they ended; `other`: none of these (not ended, or not recorded)."""
     by_state = dict(jobs["state"].value_counts().iter_rows())
-    submitted = jobs.height - by_state.get(PARTIAL, 0)
     counts = {name: sum(by_state.get(state, 0) for state in of_these) for name, of_these in _COUNTED.items()}
-    return {"submitted": submitted, **counts, "other": submitted - sum(counts.values())}
+    return {"submitted": jobs.height, **counts, "other": jobs.height - sum(counts.values())}
 
 
 def _job_nodes(jobs: pl.DataFrame, nodes: int | None) -> str | None:

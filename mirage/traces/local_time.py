@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import polars as pl
 
+from mirage.traces.swf_header import number
 from mirage.traces.trace import Trace
 
 # Submission times above this (1985 in Unix time) are Unix times, not seconds since the log's beginning.
 _EPOCH = 5e8
+_DAY = 86400.0
 # Unix times that can be shown as dates with a four-digit year: 1970 to 9999.
 _DATES = (0.0, 253_402_214_400.0)
 
@@ -45,9 +46,9 @@ class LocalTime:
             return cls(begin, words="the cluster's own clock")
         if _is_zone(name):
             return cls(begin, name, words=name)
-        offset = re.fullmatch(r"\s*([+-]?\d{1,5})\s*", trace.header.get("TimeZone", ""), re.ASCII)
-        if offset:
-            return cls(begin, offset=float(offset[1]), words=f"UTC{int(offset[1]) / 3600:+g} h")
+        offset = number(trace.header.get("TimeZone"))
+        if offset is not None and abs(offset) < _DAY:
+            return cls(begin, offset=offset, words=f"UTC{offset / 3600:+g} h")
         return cls(begin, words="UTC; the log names no time zone")
 
     def local(self, seconds: pl.Expr) -> pl.Expr:
@@ -88,8 +89,8 @@ def unix_start(trace: Trace) -> float | None:
     first = trace.frame.select(pl.col("submit").filter(pl.col("submit") >= 0).min()).item()
     if first is not None and first > _EPOCH:
         return 0.0
-    number = re.match(r"\d+(\.\d+)?", trace.header.get("UnixStartTime", ""))
-    return float(number[0]) or None if number else None
+    begin = number(trace.header.get("UnixStartTime")) or 0.0
+    return begin if begin > 0 else None
 
 
 def _is_zone(name: str) -> bool:

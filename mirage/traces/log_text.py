@@ -19,6 +19,7 @@ from typing import BinaryIO, Protocol, cast
 import numpy as np
 
 from mirage.text.input_file import open_input
+from mirage.traces import other_formats
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.farm.pacing import host_memory
 
@@ -97,10 +98,12 @@ def _checked(source: _Source, name: str, most: int) -> Iterator[bytes]:
     is_json = None
     begun = 0  # bytes read so far of the line that continues in the next piece
     while piece := _next(source, name, lines + 1):
+        if is_json is None and (words := other_formats.of_bytes(piece)):
+            raise WrongUse(f"{name}: {words}", parameter="trace")
         ends = piece.count(b"\n")
         if np.count_nonzero(np.frombuffer(piece, np.uint8) < 32) != ends:
             _refuse_control(piece, name, lines + 1)
-        is_json = piece.lstrip(_BEFORE).startswith(b"{") if is_json is None else is_json
+        is_json = piece.lstrip(_BEFORE).startswith((b"{", b"[")) if is_json is None else is_json
         first = piece.find(b"\n") if ends else len(piece)
         if begun + first > LONGEST_LINE and not is_json:
             raise WrongUse(

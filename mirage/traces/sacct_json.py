@@ -1,18 +1,20 @@
 """Reads `sacct --json` (Slurm 21.08 and later) as the table of text that `sacct -P` would give.
 
-The document is one object, often of a single line, whose member `jobs` is a list with all steps of each job. Jobs are decoded one
-after another, and only the fields that are used are kept. A number is plain, or an object with members set, infinite and number.
+A document is one object, often of a single line, whose member `jobs` is a list with all steps of each job; a file may have several.
+Jobs are decoded one after another, and only the fields that are used are kept. A number is plain, or an object with members set,
+infinite and number.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
+from mirage.traces import other_formats, states
 from mirage.traces.sacct_table import SacctTable, checked
 from slurm_mirage.base.errors import WrongUse
 
@@ -27,6 +29,10 @@ _DECODE = json.JSONDecoder().raw_decode
 
 class _Malformed(Exception):
     """What is wrong, and the place in the text."""
+
+
+class _Other(_Malformed):
+    """The words of `other_formats.of_json`, and the place in the text."""
 
 
 def read_json(data: bytes, name: str) -> SacctTable:
@@ -51,31 +57,52 @@ def table(data: bytes, name: str) -> pl.DataFrame:
     except _Malformed as fault:
         what, place = fault.args
         line = text.count("\n", 0, place) + 1
-        raise WrongUse(f"{name} line {line}: is not output of sacct --json, {what}", parameter="trace") from None
+        words = what if isinstance(fault, _Other) else f"is not output of sacct --json, {what}"
+        raise WrongUse(f"{name} line {line}: {words}", parameter="trace") from None
     return pl.DataFrame(dict(zip(COLUMNS, columns, strict=True)), schema=dict.fromkeys(COLUMNS, pl.String))
 
 
 def _jobs(text: str) -> Iterator[Mapping[str, Any]]:
-    """The members of the list `jobs` of the object in the text."""
-    place, has_jobs = _after(text, 0, "{"), False
+    """The members of the lists `jobs` of the objects in the text, or of the lists that it has instead of these."""
+    place = _blanks(text, 0)
+    while place < len(text):
+        if text[place] not in "{[":
+            raise _Malformed("other text follows it", place)
+        place = _blanks(text, (yield from _document(text, place)))
+
+
+def _document(text: str, begin: int) -> Generator[Mapping[str, Any], None, int]:
+    """The jobs of the object, or the list, that begins at a place; returns the place after it."""
+    if text[begin] == "[":
+        return (yield from _list(text, begin, {}))
+    place, has_jobs = _after(text, begin, "{"), False
+    others: dict[str, Any] = {}
     while text[place : place + 1] != "}":
         key, place = _value(text, place)
         place = _after(text, place, ":")
         if key == "jobs" and text[place : place + 1] == "[":
             has_jobs = True
-            place = _blanks(text, place + 1)
-            while text[place : place + 1] != "]":
-                job, after = _value(text, place)
-                if not isinstance(job, dict) or "job_id" not in job or "time" not in job:
-                    raise _Malformed("a member of jobs has no job_id or no time", place)
-                yield job
-                place = _next(text, after, "]")
-            place = _blanks(text, place + 1)
+            place = yield from _list(text, place, others)
         else:
-            _, place = _value(text, place)
+            others[str(key)], place = _value(text, place)
         place = _next(text, place, "}")
     if not has_jobs:
-        raise _Malformed("the list jobs is missing", 0)
+        raise _Malformed("the list jobs is missing", begin)
+    return place + 1
+
+
+def _list(text: str, begin: int, others: Mapping[str, Any]) -> Generator[Mapping[str, Any], None, int]:
+    """The jobs of the list that begins at a place, in an object with these other members; returns the place after it."""
+    place = _after(text, begin, "[")
+    while text[place : place + 1] != "]":
+        job, after = _value(text, place)
+        if not isinstance(job, dict) or "job_id" not in job or "time" not in job:
+            if words := other_formats.of_json(job, others):
+                raise _Other(words, place)
+            raise _Malformed("a member of jobs has no job_id or no time", place)
+        yield job
+        place = _next(text, after, "]")
+    return place + 1
 
 
 def _blanks(text: str, place: int) -> int:
@@ -163,6 +190,13 @@ def _memory(required: Any) -> str:
     return ""
 
 
+def _state(current: Any) -> str:
+    """The state as sacct prints it: from a list, a base state beside flags, the flag. Slurm's database has some states as the flag
+    alone, so that the base state is PENDING beside it."""
+    words = [_text(word) for word in current] if isinstance(current, list) else [_text(current)]
+    return next((flag for flag in states.FLAGS if flag in words), words[0] if words else "")
+
+
 def _row(job: Mapping[str, Any]) -> tuple[str, ...]:
     """The fields of a job, in the order of `COLUMNS`."""
     time, state = job["time"], _of(job, "state", "current")
@@ -178,7 +212,7 @@ def _row(job: Mapping[str, Any]) -> tuple[str, ...]:
         *(_instant(_of(time, name)) for name in ("submission", "eligible", "start", "end")),
         _number(_of(time, "elapsed")),
         f"0:{suspended}" if suspended else "",
-        _text(state[0] if isinstance(state, list) and state else state),
+        _state(state),
         _number(_of(time, "limit")),
         _number(_of(job, "required", "CPUs")),
         _number(job.get("allocation_nodes")),

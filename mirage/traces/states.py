@@ -15,17 +15,26 @@ waits."""
 
 LIVE = (
     *(state for state in WAITING if state != "REQUEUED"),
-    *("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT", "STOPPED", "POWER_UP_NODE"),
+    *("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "EXPEDITING", "SIGNALING", "STAGE_OUT", "STOPPED", "POWER_UP_NODE"),
 )
 """States of jobs that have not ended. sacct --truncate prints an end for them too: the end of the requested time."""
 
 RESIZING = "RESIZING"
 """State of a line for the part of an execution before a change of the job's size."""
 
+REVOKED = "REVOKED"
+"""State of a line for the sibling of a job that started on another cluster of the federation, where its record is."""
+
+FLAGS = (
+    "COMPLETING", "STAGE_OUT", "CONFIGURING", "EXPEDITING", RESIZING, "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT",
+    "STOPPED", REVOKED, "RESV_DEL_HOLD", "SIGNALING",
+)  # fmt: skip
+"""States that Slurm has as flags beside a base state. sacct prints the first of this order (job_state_string)."""
+
 SWF_STATUS = {
     "COMPLETED": 1,
     "CANCELLED": 5,
-    **dict.fromkeys(["FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "REVOKED", "REQUEUED", *LOST], 0),
+    **dict.fromkeys(["FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "REQUEUED", *LOST], 0),
 }
 """Status of SWF by final state. SWF knows completed (1), failed (0) and cancelled (5) only."""
 

@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
-from mirage.traces import log_text
-from mirage.traces.swf_header import EPOCH, header_text, read_header
+from mirage.traces import log_text, swf_parts
+from mirage.traces.swf_header import EPOCH, header_text, read_header, unknown_numbers
 from mirage.traces.unread import Unread, refuse_if_half
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically
@@ -72,10 +72,10 @@ _OTHERS = [column for column in COLUMNS if column not in _NEEDED]
 def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
     """Reads an SWF log, plain or gzip.
 
-    Returns the jobs in the file's order (columns of `SCHEMA`), the header (label to value; several lines of one label are joined
-    by newlines), the number of jobs by oddity (docs/formats.md), and what cannot be read: lines that are not jobs in SWF, which are
-    left out, and fields that no job needs, which are -1. Raises WrongUse, with the line number, if half of the lines or more are
-    left out: the file is not SWF.
+    Returns the jobs in the file's order (columns of `SCHEMA`, and `suspended` if `swf_parts.joined` joined lines), the header
+    (label to value; several lines of one label are joined by newlines), the number of jobs by oddity (docs/formats.md), and what
+    cannot be read: lines that are not jobs in SWF, which are left out, and fields that no job needs, which are -1. Raises WrongUse,
+    with the line number, if half of the lines or more are left out: the file is not SWF.
     """
     return parse_swf(log_text.load(path).data, str(path))
 
@@ -91,8 +91,18 @@ def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dic
     unread = Unread()
     if frame is None:
         frame, notes, unread = _lenient(data, name)
+    frame, parts = swf_parts.joined(frame)
     header = read_header(data)
-    notes = {"missing_header": int(not header)} | notes | oddities(frame)
+    if parts:
+        header.pop("Preemption", None)  # it says that there are such lines
+    notes = {
+        "missing_header": int(not header),
+        "numbers_of_the_header_unknown": unknown_numbers(header),
+        "time_sliced": frame.height if header.get("Preemption", "").upper() == "TS" else 0,
+        "partial_executions": parts,
+        **notes,
+        **oddities(frame),
+    }
     return frame, header, {reason: count for reason, count in notes.items() if count}, unread
 
 
@@ -259,7 +269,6 @@ def oddities(frame: pl.DataFrame) -> dict[str, int]:
         wait_negative=((col("wait") < 0) & (col("wait") != -1)).sum(),
         requested_time_unknown=(col("requested_time") <= 0).sum(),
         ran_over_requested_time=overrun.sum(),
-        partial_executions=col("status").is_between(2, 4).sum(),
     ).row(0, named=True)
     return counts
 

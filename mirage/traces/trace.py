@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from mirage.site.archive import is_archive, opened
-from mirage.traces import batsim_csv, captured, log_text, sacct, sacct_table, swf
+from mirage.traces import batsim_csv, captured, log_text, other_formats, sacct, sacct_table, swf
+from mirage.traces.swf_header import number
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
 
@@ -86,12 +87,17 @@ def read_trace(path: Path | str) -> Trace:
 
 
 def _kind(data: bytes, name: str) -> str:
-    """The format, decided by the first line that is neither blank nor an SWF comment. Raises WrongUse if it is of neither."""
+    """The format, decided by the first line that is neither blank nor an SWF comment. Raises WrongUse if it is another one."""
     content = re.search(rb"^[ \t\r]*([^;\s].*)$", data, re.MULTILINE)
     if content is None:
         return "swf"
     text = content[1].decode("utf-8", "replace").rstrip("\r")
-    if text.startswith("{"):
+    line = data.count(b"\n", 0, content.start(1)) + 1
+    where = f"{name} line {line}"
+    lines = [text, *data[content.end() : content.end() + _FIRST].decode("utf-8", "replace").split("\n")[1:]]
+    if words := other_formats.of_lines(lines):
+        raise WrongUse(f"{where}: {words}", parameter="trace")
+    if text.startswith(("{", "[")):
         return "sacct"
     if batsim_csv.is_heading(text):
         return "batsim"
@@ -99,8 +105,7 @@ def _kind(data: bytes, name: str) -> str:
         return "sacct"
     if re.match(r"[-+.\d]+(\s|$)", text) and not _NO_NUMBER.search(text):
         return "swf"
-    line = data.count(b"\n", 0, content.start(1)) + 1
-    where, start = f"{name} line {line}", text[:30]
+    start = text[:30]
     delimiter = next((one for one in "|\t,;" if one in text), " ")
     if re.match(r"[0-9]", text) and text.count(delimiter) > 1:
         raise WrongUse(
@@ -108,9 +113,12 @@ def _kind(data: bytes, name: str) -> str:
             f"those of a command in docs/formats.md; a first line may name them: {sacct_table.needed()}",
             parameter="trace",
         )
+    if other_formats.is_template(lines):
+        raise WrongUse(f"{name}: is a template: render it first", parameter="trace")
     raise WrongUse(f"{where}: {start!r} is neither a job in SWF nor a heading of sacct -P with JobID", parameter="trace")
 
 
+_FIRST = 1 << 14  # bytes after the first line, in which the format is looked for
 _NO_NUMBER = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")  # a date, which SWF does not have
 
 
@@ -132,6 +140,6 @@ def peak_use(frame: pl.DataFrame) -> int:
 
 
 def _number(value: str | None) -> int | None:
-    """The number at the beginning of a header's value (128 for `128 (and 2 for service)`); None unless it is from 1 to 10^9 - 1."""
-    number = re.match(r"\d{1,9}(?!\d)", value or "")
-    return int(number[0]) or None if number else None
+    """The number of a label; None unless it is a whole one from 1 to 10^9 - 1."""
+    found = number(value) or 0.0
+    return int(found) if found.is_integer() and 0 < found < 1e9 else None

@@ -28,7 +28,7 @@ class Characterisation:
 
     figures: the values of workload_figures.FIGURES; None if the log lacks the data
     missing: why a table or figure lacks data, a sentence by name of the table
-    left_out: number of lines that are not jobs of their own, by reason
+    left_out: number of jobs that a selection left out, by reason
     begin: first submission; None if no job has one
     local: time zone of hours and dates
     sizes: size, jobs, service; a row per size
@@ -88,7 +88,6 @@ def characterise(frame: pl.DataFrame, processors: int | None, local: LocalTime |
     jobs = _jobs(frame)
     if jobs.is_empty():
         raise WrongUse("holds no job that could be characterised", parameter="trace")
-    left_out = {"partial execution": frame.height - jobs.height} if jobs.height < frame.height else {}
     sizes = jobs.filter(pl.col("size").is_not_null()).group_by("size").agg(_count_of_jobs(), _service()).sort("size")
     requested = jobs.filter(pl.col("requested_time").is_not_null())
     requests = requested.group_by("requested_time").agg(_count_of_jobs()).sort("jobs", "requested_time", descending=[True, False])
@@ -109,19 +108,18 @@ def characterise(frame: pl.DataFrame, processors: int | None, local: LocalTime |
     figures = figures_of(jobs, tables, processors)
     begin = jobs.select(pl.col("submit").min()).item()
     missing = missing_from(jobs, tables, clock, has_machine=processors is not None)
-    return Characterisation(figures, missing, left_out, begin, clock, **tables)
+    return Characterisation(figures, missing, {}, begin, clock, **tables)
 
 
 def _jobs(frame: pl.DataFrame) -> pl.DataFrame:
-    """The jobs with null for unknown values, without partial executions (status 2 to 4): the whole job has a line of its own.
+    """The jobs with null for unknown values.
 
     A job cancelled before its start has neither a run time nor a wait; its recorded wait is the time until the cancellation.
     """
     col, when = pl.col, pl.when
-    lines = frame.filter(~col("status").is_between(2, 4))
     started = (col("status") != 5) | (col("run_time") > 0)
     size = when(col("allocated_processors") > 0).then("allocated_processors")
-    jobs = lines.select(
+    jobs = frame.select(
         submit=when(col("submit") >= 0).then("submit"),
         size=size.when(col("requested_processors") > 0).then("requested_processors"),
         run_time=when(started & (col("run_time") >= 0)).then("run_time"),

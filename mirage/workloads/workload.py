@@ -114,9 +114,9 @@ def prepare(
 ) -> Workload:
     """Prepares the jobs of a log for a cluster.
 
-    selection: see `selection.take`. Unusable are jobs without processors or submission time, partial executions (status 2 to 4:
-        parts of a job that has a line of its own), and jobs that were not cancelled and have a run time of 0 or unknown. Jobs that
-        were cancelled while they waited are submitted and cancelled at the recorded time; they are left out if it is unknown
+    selection: see `selection.take`. Unusable are jobs without processors or submission time, and jobs that were not cancelled and
+        have a run time of 0 or unknown. Jobs that were cancelled while they waited are submitted and cancelled at the recorded
+        time; they are left out if it is unknown
     classes: number of nodes and processors per node of each class of nodes
     slack: virtual seconds that are added to extended limits and to unknown requested times
     shrink_percent: SHRINK
@@ -231,7 +231,6 @@ def _unusable(widest: int | None, impossible: pl.Expr) -> pl.Expr:
     col = pl.col
     return (
         pl.when(col("submit") < 0).then(pl.lit("no submission time"))
-        .when(col("status").is_between(2, 4)).then(pl.lit("partial execution"))
         .when(requests.processors() <= 0).then(pl.lit("no processors"))
         .when(~never_ran() & (col("run_time") <= 0)).then(pl.lit("no run time"))
         .when(never_ran() & (col("wait") < 0)).then(pl.lit("cancelled at an unknown time"))

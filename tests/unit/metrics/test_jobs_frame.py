@@ -31,7 +31,6 @@ def test_schedule_of_a_log() -> None:
             {"job_number": 2, "submit": 5, "wait": 9, "requested_processors": 8, "status": 5},
             {"job_number": 3, "submit": 5, "wait": -4, "run_time": 3, "status": 0},
             {"job_number": 4, "submit": 5, "run_time": 3, "status": 1},
-            {"job_number": 5, "submit": 5, "wait": 1, "run_time": 3, "status": 3},
         )
     )
     assert jobs.schema == JOBS_SCHEMA
@@ -40,7 +39,6 @@ def test_schedule_of_a_log() -> None:
         (2, None, 14, 8, "CANCELLED"),
         (3, 1, 4, None, "FAILED"),
         (4, None, None, None, "COMPLETED"),
-        (5, 6, 9, None, "PARTIAL"),
     ]
 
 

@@ -412,14 +412,6 @@ def test_settings_out_of_range(wrong: dict[str, Any]) -> None:
         metrics.compute(SIX, **{"processors": 4, "nodes": 4, **wrong})
 
 
-def test_partial_executions_are_no_jobs() -> None:
-    jobs = pl.concat([SIX, frame({"id": 9, "submit": 0, "start": 30, "end": 90, "state": "PARTIAL"})])
-    result = metrics.compute(jobs, 4, 4, suspensions=SIX_STOPS)
-    assert result["jobs"]["submitted"] == 6
-    assert result["excluded"]["partial execution"] == 1
-    assert worked(result) == pytest.approx(ON_PAPER)
-
-
 def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None:
     before = frame(
         {"id": 7, "submit": 0, "start": 0, "end": 51, "processors": 1, "preset": "running"},

@@ -49,7 +49,7 @@ a_job = st.fixed_dictionaries(
         "allocated_processors": st.integers(-1, 40),
         "requested_processors": st.integers(-1, 40),
         "requested_time": st.sampled_from([-1.0, 0.0, 60.0, 600.0, 900.0, 3600.0, 7200.0]),
-        "status": st.sampled_from([-1, 0, 1, 1, 1, 2, 5]),
+        "status": st.sampled_from([-1, 0, 1, 1, 1, 5]),
         "user": st.integers(-1, 14),
     }
 )
@@ -59,7 +59,7 @@ class Slow:
     """The tables of `characterise`, computed job by job."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self.jobs = [self.known(row) for row in rows if row["status"] not in (2, 3, 4)]
+        self.jobs = [self.known(row) for row in rows]
 
     @staticmethod
     def known(row: dict[str, Any]) -> dict[str, Any]:
@@ -240,16 +240,9 @@ def test_load_is_not_known_without_the_machine() -> None:
     assert unknown.load.is_empty() and "NODES and CPUS name it" in unknown.missing["offered"]
 
 
-@pytest.mark.parametrize("jobs", [[], [{"status": 3, "allocated_processors": 1}]])
-def test_a_log_without_jobs_is_refused(jobs: list[dict[str, Any]]) -> None:
+def test_a_log_without_jobs_is_refused() -> None:
     with pytest.raises(WrongUse, match="trace: holds no job"):
-        characterise(frame(*jobs), 4)
-
-
-def test_partial_executions_are_counted_not_measured() -> None:
-    workload = characterise(frame({"allocated_processors": 1}, {"status": 2, "allocated_processors": 7}), 8)
-    assert workload.left_out == {"partial execution": 1}
-    assert workload.sizes["size"].to_list() == [1]
+        characterise(frame(), 4)
 
 
 def test_the_content_can_be_written_as_json() -> None:

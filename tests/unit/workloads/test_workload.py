@@ -112,7 +112,6 @@ def test_whole_nodes_of_several_classes_hold_the_job_whichever_they_are(
         ({"run_time": -20}, "no run time"),
         ({"allocated_processors": -1}, "no processors"),
         ({"submit": -1}, "no submission time"),
-        ({"status": 2}, "partial execution"),
         ({"status": 5, "run_time": -1}, "cancelled at an unknown time"),
         ({"run_time": 29}, "shorter than MIN_RUNTIME"),
         ({"status": 5, "run_time": 0, "wait": 7}, "shorter than MIN_RUNTIME"),
