@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from mirage.traces import submit_line
 from slurm_mirage.jobs.request import Request, is_valid
 
 NOTHING = ("", "(null)", "None", "none", "N/A", "0")
@@ -94,9 +93,9 @@ _LINE_KINDS = {
 _READ = frozenset(("hold", "mem", "mem-per-cpu", "mem-per-gpu", "ntasks")).union(*_LINE_KINDS.values())
 
 
-def given(line: str) -> Given:
-    """The options of a command line that are read here."""
-    return tuple((name, value) for name, value in submit_line.options(line).items() if name in _READ)
+def given(options: Mapping[str, str]) -> Given:
+    """Those of the options of a command line (`submit_line.options`) that are read here."""
+    return tuple((name, value) for name, value in options.items() if name in _READ)
 
 
 @lru_cache(maxsize=1 << 16)

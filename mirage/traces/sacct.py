@@ -37,10 +37,7 @@ _MARGIN = 16  # the last numbers below a power of 2 are marks for no value
 _CLOSE = 0.01  # sacct rounds amounts of memory
 _NOT_STARTED = [state for state in states.WAITING if state != "REQUEUED"]  # sacct may print an estimated start
 _ARRAYS = ("array_job", "array_task", "array_limit")
-# sbatch accepts any unambiguous prefix of a long option, and takes the next word as its value. A bare number after -d is ignored:
-# it may be an option of the job script.
-_DEPENDENCY = r"""(?:^|\s)(?:--dep[a-z]*[=\s]\s*['"]?([A-Za-z0-9][^\s'"]*)|-d\s*['"]?((?:after|singleton|expand)[^\s'"]*))"""
-_ARRAY_LIMIT = r"(?:^|\s)(?:--array[=\s]|-a)\s*[0-9][0-9,:-]*%([0-9]{1,9})(?:\s|$)"
+_ARRAY_LIMIT = r"^[0-9][0-9,:-]*%([0-9]{1,9})$"
 
 
 def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
@@ -78,8 +75,10 @@ def parse_sacct(data: bytes, name: str, has_owners: bool = False) -> tuple[pl.Da
 
     has_owners: whether the frame has the names of users and accounts, in `user_name` and `account`, as far as they are known
     """
-    table = sacct_json.read_json(data, name) if data.lstrip().startswith(b"{") else read_table(data, name)
+    table = sacct_json.read_json(data, name) if data.lstrip().startswith((b"{", b"[")) else read_table(data, name)
     facts = _facts(table.jobs)
+    revoked = (facts["state"] == states.REVOKED).fill_null(False)
+    facts = facts.filter(~revoked)
     jobs, lines = sacct_executions.joined(facts.filter(pl.col("submit").is_not_null()))
     jobs = _with_tasks_in_order(jobs)
     frame = _as_swf(jobs)
@@ -91,6 +90,8 @@ def parse_sacct(data: bytes, name: str, has_owners: bool = False) -> tuple[pl.Da
         "cancelled_before_start": jobs.filter("unused").height,
         "not_ended": jobs.filter(~pl.col("over")).height,
         **lines,
+        "revoked": int(revoked.sum()),
+        "clusters_taken_as_one_machine": _clusters(table.jobs),
         "state_unknown": jobs.filter(~pl.col("state").is_in(states.KNOWN)).height,
         "suspended": frame.filter(pl.col("suspended") > 0).height,
         "nodes_only": 0 if present & set(_PROCESSORS) else jobs.height,
@@ -106,6 +107,12 @@ def parse_sacct(data: bytes, name: str, has_owners: bool = False) -> tuple[pl.Da
     for columns in (_ARRAYS, ("dependency",), ("begin",), ("hold",)):
         absent += columns if frame[columns[0]].null_count() == frame.height else ()
     return frame.drop(absent), _header(jobs), {reason: count for reason, count in notes.items() if count}, table.unread
+
+
+def _clusters(rows: pl.DataFrame) -> int:
+    """The number of clusters that the column Cluster names; 0 for one."""
+    number = rows["Cluster"].replace("", None).drop_nulls().n_unique() if "Cluster" in rows.columns else 0
+    return number if number > 1 else 0
 
 
 def _with_tasks_in_order(jobs: pl.DataFrame) -> pl.DataFrame:
@@ -248,6 +255,8 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     col, when = pl.col, pl.when
     columns = rows.columns
     rows = rows.with_columns(pl.lit("").alias(c) for c in _USED if c not in columns)
+    of_lines, options = sacct_requests.command_lines(rows["SubmitLine"])
+    rows = rows.join(options, on="SubmitLine", how="left", maintain_order="left")
     state = col("State").str.extract(r"^([A-Z_]+|\?)")
     # A truncated state (OUT_OF_ME+) is the state with that prefix.
     cut = {word[:9]: word for word in states.KNOWN}
@@ -256,9 +265,9 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     allocated = _first_above_0(*given)
     asked = _first_above_0(_number("ReqCPUS"), _resource("ReqTRES", "cpu"), allocated)
     asked_nodes = _first_above_0(_nodes("ReqNodes"), _resource("ReqTRES", "node"), _nodes("NNodes"))
-    written = pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$"))
+    written = pl.coalesce(_whole("array", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$"))
     array_limit = pl.coalesce(written, _first_above_0(_number("ArrayLimit")).cast(pl.Int64))
-    dependency = pl.coalesce(col("SubmitLine").str.extract(_DEPENDENCY, group) for group in (1, 2))
+    dependency = when(col("dependency") != "").then("dependency")
     # sacct prints whole seconds. A job with a dependency, or with a limit of tasks, becomes eligible later as well.
     waits = (date("Eligible") > date("Submit") + 1) & dependency.is_null() & (array_limit.fill_null(0) == 0)
     limit = pl.coalesce(_duration("Timelimit"), _number("Timelimit") * 60)
@@ -308,7 +317,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
         status=when(unused).then(states.SWF_STATUS["CANCELLED"]).otherwise("status"),
     )
     read = facts.collect()
-    read = read.hstack(sacct_requests.asked_for(rows, read))
+    read = read.hstack(sacct_requests.asked_for(rows, read, of_lines))
     return read.with_columns(not_played=pl.concat_list("not_played", "kinds").list.unique(maintain_order=True)).drop("kinds")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
 import polars as pl
 
-from mirage.traces import asked
+from mirage.traces import asked, submit_line
 
 _HELD = ("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue")
 _COLUMNS = {
@@ -70,11 +70,22 @@ ASKED: dict[str, Any] = {"request": pl.String, "has_begin": pl.Boolean, "is_held
 """Columns of `asked_for`."""
 
 
-def asked_for(rows: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+def command_lines(lines: pl.Series) -> tuple[dict[str, asked.Given], pl.DataFrame]:
+    """The options of each command line that `asked_for` reads; and a row for each, with the values of --array and --dependency."""
+    given: dict[str, asked.Given] = {}
+    rows = []
+    for line in lines.unique().to_list():
+        options = submit_line.options(line)
+        given[line] = asked.given(options)
+        rows.append((line, options.get("array", ""), options.get("dependency", "")))
+    return given, pl.DataFrame(rows, schema=dict.fromkeys((lines.name, "array", "dependency"), pl.String), orient="row")
+
+
+def asked_for(rows: pl.DataFrame, facts: pl.DataFrame, given: Mapping[str, asked.Given]) -> pl.DataFrame:
     """What each job asked for: the words of its `Request`, whether --begin and --hold are on its command line, and the kinds
     of requests in both. Options inside the job script are not seen.
 
-    rows: columns of sacct as text; facts: the same jobs with asked_nodes and nodes, null if unknown
+    rows: columns of sacct as text; facts: the same jobs with asked_nodes and nodes, null if unknown; given: of each SubmitLine
     """
     text = {
         name: pl.coalesce(pl.when(~pl.col(c).is_in(_NOTHING)).then(c) for c in present).fill_null("") if present else pl.lit("")
@@ -106,8 +117,7 @@ def asked_for(rows: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         kinds = list(dict.fromkeys((*asked.kinds_in(request), *asked.kinds_of(given))))
         return request.words, has("begin", given), has("hold", given), kinds
 
-    options = {line: asked.given(line) for line in distinct["line"].unique().to_list()}
-    made = [found_in(options[line], tuple(columns)) for line, *columns in distinct.iter_rows()]
+    made = [found_in(given.get(line, ()), tuple(columns)) for line, *columns in distinct.iter_rows()]
     return sources.join(
         distinct.hstack(pl.DataFrame(made, schema=ASKED, orient="row")), on=sources.columns, how="left", maintain_order="left"
     ).select(*ASKED)

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import strategies as st
 
 from mirage.traces.asked import Asked, given, kinds_of, request_of
+from mirage.traces.submit_line import options
 from mirage.traces.trace import read_trace
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.request import Request
 
 
 def words(line: str = "", **columns: object) -> str:
-    return request_of(Asked(given(f"sbatch {line} job.sh"), **columns)).words  # type: ignore[arg-type]
+    return request_of(Asked(given(options(f"sbatch {line} job.sh")), **columns)).words  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,8 @@ def test_columns() -> None:
 
 
 def test_kinds_of_command_lines() -> None:
-    assert kinds_of(given("sbatch -c4 --contiguous --nice=3 --tmp=4 x")) == ["tasks", "placement", "nice", "other_option"]
-    assert kinds_of(given("sbatch -c 1 --nice=0 x --tmp=4")) == []
+    assert kinds_of(given(options("sbatch -c4 --contiguous --nice=3 --tmp=4 x"))) == ["tasks", "placement", "nice", "other_option"]
+    assert kinds_of(given(options("sbatch -c 1 --nice=0 x --tmp=4"))) == []
 
 
 @hypothesis.given(
@@ -84,7 +85,7 @@ def test_kinds_of_command_lines() -> None:
     ),
 )
 def test_any_request_survives_its_words(line: str, asked: Asked) -> None:
-    for one in (asked, replace(asked, given=given(line))):
+    for one in (asked, replace(asked, given=given(options(line)))):
         request = request_of(one)
         assert Request.parse(request.words) == request
 

@@ -66,6 +66,30 @@ def test_a_number_that_is_given_again_is_another_job(tmp_path: Path) -> None:
         assert (read.jobs.height, read.executions) == (2, None)
 
 
+@pytest.mark.parametrize("others", [[], [line(8, "08:00:00", "08:00:10", "08:30:10", "COMPLETED")]])
+def test_siblings_that_ran_on_another_cluster_are_left_out(others: list[str], tmp_path: Path) -> None:
+    """Their start and end are the start there; without other lines there is no job."""
+    read = schedule(tmp_path, line(7, "08:01:00", "10:00:00", "10:00:00", "REVOKED"), *others)
+    assert read.notes["revoked"] == 1
+    assert read.jobs["id"].to_list() == [8] * len(others)
+
+
+def test_a_job_that_comes_back_from_another_cluster_was_submitted_when_it_came(tmp_path: Path) -> None:
+    read = schedule(
+        tmp_path, line(7, "08:00:00", "08:10:00", "08:10:00", "REVOKED"), line(7, "09:00:00", "09:01:00", "09:31:00", "COMPLETED")
+    )
+    assert read.jobs.select("submit", "start", "end").row(0) == (0, 60, 1860) and read.executions is None
+
+
+def test_jobs_of_several_clusters(tmp_path: Path) -> None:
+    lines = [f"{line(7, '08:00:00', '08:00:10', '08:30:10', 'COMPLETED')}|{cluster}" for cluster in ("a", "b", "")]
+    (tmp_path / "log").write_text("\n".join((f"{HEADING}|Cluster", *lines)))
+    read = read_trace(tmp_path / "log")
+    assert (read.frame.height, read.notes["clusters_taken_as_one_machine"]) == (3, 2)
+    (tmp_path / "log").write_text("\n".join((f"{HEADING}|Cluster", *lines[:1])))
+    assert "clusters_taken_as_one_machine" not in read_trace(tmp_path / "log").notes
+
+
 def test_numbers_differ_where_executions_refer_to_them(tmp_path: Path) -> None:
     read = schedule(
         tmp_path,

@@ -217,6 +217,12 @@ def test_members_of_json(changes: dict[str, Any], fields: dict[str, Any], tmp_pa
         ('{"jobs": [' + "9" * 5000, "a value is not JSON"),
         ("{", "it is cut off"),
         ('{\n"jobs" 3}', "line 2: is not output of sacct --json, ':' is missing"),
+        (document(NEW) + "\nsacct: error: slurmdbd\n", "line 2: is not output of sacct --json, other text follows it"),
+        (document(NEW) + "}", "other text follows it"),
+        (document(NEW) + '\n{"meta": {}}', "line 2: is not output of sacct --json, the list jobs is missing"),
+        (document(NEW) + document(NEW)[:700], "it is cut off"),
+        ("[[1]]", "a member of jobs has no job_id"),
+        ("[", "it is cut off"),
         ('{"jobs": []}', "has no jobs"),
     ],
 )
@@ -224,6 +230,70 @@ def test_other_json_is_refused(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(WrongUse) as error:
         read(tmp_path, text)
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("between", ["", "\n", "\r\n\n"])
+def test_a_file_of_several_documents(indent: int | None, between: str, tmp_path: Path) -> None:
+    """As of `sacct --json >> file` on each day: a job that was there on two days is in both. A list is one of jobs."""
+    first, second = ({**NEW, "job_id": number} for number in (7, 8))
+    documents = (document(first, indent=indent), document(first, second, indent=indent), json.dumps([{**NEW, "job_id": 9}]))
+    found = read(tmp_path, between.join(documents))
+    assert found.frame["job_number"].to_list() == [7, 8, 9]
+    assert found.notes["repeated_lines"] == 1
+
+
+def execution(words: list[str] | str, submit: int, start: int, end: int, cpus: int = 1, number: int = 7) -> dict[str, Any]:
+    """A line of a job's executions; instants are in seconds."""
+    begin = 1772359200
+    time = {**NEW["time"], "submission": begin + submit, "start": begin + start, "end": begin + end, "elapsed": end - start}
+    allocated = [{"type": "cpu", "name": "", "id": 1, "count": cpus}, {"type": "node", "name": "", "id": 4, "count": cpus}]
+    return {
+        **NEW, "job_id": number, "state": {"current": words}, "allocation_nodes": cpus,
+        "time": {**time, "eligible": begin + submit, "suspended": 0}, "tres": {"requested": allocated, "allocated": allocated},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("flagged", [lambda flag: flag, lambda flag: ["PENDING", flag], lambda flag: [flag, "PENDING"]])
+def test_states_that_slurm_stores_as_a_flag(flagged: Any, tmp_path: Path) -> None:
+    """Executions, changes of size and siblings of another cluster are as in the lines of text."""
+    lines = [
+        ("REQUEUED", 0, 10, 3610, 1, 7), ("REQUEUED", 3611, 3741, 7341, 1, 7), ("COMPLETED", 7342, 7472, 9272, 1, 7),
+        ("RESIZING", 0, 10, 110, 4, 8), ("RESIZING", 110, 110, 310, 2, 8), ("COMPLETED", 310, 310, 610, 8, 8),
+        ("REVOKED", 60, 7200, 7200, 4, 9),
+    ]  # fmt: skip
+    of_json = [
+        execution(flagged(state) if state != "COMPLETED" else ["COMPLETED"], *instants, cpus=cpus, number=number)
+        for state, *instants, cpus, number in lines
+    ]
+    found = read(tmp_path, document(*of_json))
+    text = [
+        "JobIDRaw|Cluster|User|Group|Partition|QOS|Submit|Eligible|Start|End|State|ReqTRES|AllocTRES|AllocNodes|TimelimitRaw|SubmitLine"
+    ]
+    for state, *instants, cpus, number in lines:
+        submit, start, end = (1772359200 + instant for instant in instants)
+        size = f"cpu={cpus},node={cpus}"
+        others = f"{NEW['cluster']}|ann|g|batch|normal|{submit}|{submit}|{start}|{end}"
+        text.append(f"{number}|{others}|{state}|{size}|{size}|{cpus}|120|{NEW['submit_line'].replace('|', '')}")
+    expected = read(tmp_path, "\n".join(text) + "\n")
+    columns = ["job_number", "submit", "wait", "run_time", "allocated_processors", "nodes", "state", "earlier", "resized"]
+    assert found.frame.select(columns).equals(expected.frame.select(columns))
+    assert found.frame["job_number"].to_list() == [7, 8]
+    for one in (found, expected):
+        assert [one.notes[name] for name in ("requeued", "resized", "revoked")] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        (["RUNNING", "COMPLETING"], "COMPLETING"), (["PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT"], "REQUEUE_HOLD"),
+        (["FAILED", "LAUNCH_FAILED"], "FAILED"), (["CANCELLED", "REVOKED"], None), ([], ""), ("RUNNING", "RUNNING"),
+    ],
+)  # fmt: skip
+def test_a_flag_is_the_state_where_sacct_prints_it(words: list[str] | str, state: str | None, tmp_path: Path) -> None:
+    found = read(tmp_path, document(execution(words, 0, 10, 70), execution(["COMPLETED"], 0, 10, 70, number=8))).frame
+    of_seven = found.filter(pl.col("job_number") == 7)["state"].to_list()
+    assert of_seven == ([] if state is None else [state or None])
 
 
 def test_json_in_a_single_long_line(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ def kinds(prepared: Prepared) -> list[str]:
         ({"SubmitLine": "sbatch -H j.sh", "Eligible": f"{DAY}10:00:09"}, ""),
         ({"Eligible": f"{DAY}10:00:01"}, ""),
         ({"SubmitLine": "sbatch --array=0-9%2 j.sh", "JobID": "7_2"}, "array_limit"),
+        ({"SubmitLine": "sbatch -a0-9%2 j.sh", "JobID": "7_2"}, "array_limit"),
+        ({"SubmitLine": "sbatch --array=0-9 j.sh --array=0-9%2 -a 0-9%2", "JobID": "7_2"}, ""),
         ({"JobID": "7_[3-9%4]"}, "array_limit"),
         ({"SubmitLine": "sbatch --array=0-9 j.sh", "JobID": "7_2"}, ""),
         ({"JobID": "7+1"}, "heterogeneous"),
