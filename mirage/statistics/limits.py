@@ -68,12 +68,16 @@ class Limit:
 
 
 def parse(text: str) -> tuple[Limit, ...]:
-    """Read limits, separated by blanks or commas, each once. Raises ValueError with what is allowed instead."""
+    """Read limits, separated by blanks or commas, one for each metric. Raises ValueError with what is allowed instead."""
     words = [word for word in re.split(r"[\s,]+", text) if word]
     limits = [_limit(word) for word in words]
     if not limits:
         raise ValueError(FORM)
-    return tuple(dict.fromkeys(limits))
+    given: dict[str, Limit] = {}
+    for limit in limits:
+        if (other := given.setdefault(limit.metric, limit)) != limit:
+            raise ValueError(f"{FORM}; {other} and {limit} are two limits of one metric")
+    return tuple(given.values())
 
 
 def _limit(word: str) -> Limit:
@@ -90,6 +94,10 @@ def _limit(word: str) -> Limit:
     except ValueError:
         what = f"a time in {durations.FORM}" if is_time else "a number"
         raise ValueError(f"{FORM}; an amount of {name} is {what}, and {amount!r} is none") from None
+    if in_percent and sign == "-" and size > 100:
+        raise ValueError(f"{FORM}; {word} is beyond -100 %, at which {name} is 0")
+    if METRICS[name].is_share and not in_percent and size > 1:
+        raise ValueError(f"{FORM}; {word} is beyond 1, as {name} is a share; per cent have a %")
     return Limit(name, (-size if sign == "-" else size) + 0.0, in_percent)
 
 

@@ -14,13 +14,16 @@ _CLOCK = re.compile(r"(?:(\d{1,6})-)?(\d{1,6}):(\d{1,2})(?::(\d{1,2}))?", re.ASC
 def seconds(text: str) -> float:
     """The length of a duration in seconds. Raises ValueError.
 
-    D-HH:MM, D-HH:MM:SS and HH:MM:SS are as Slurm has them; HH:MM is hours and minutes.
+    D-HH:MM, D-HH:MM:SS and HH:MM:SS are as Slurm has them, but for numbers beyond 23, 59 and 59; HH:MM is hours and minutes, and
+    there may be more than 23 hours without days.
     """
     text = text.strip().lower()
     if re.fullmatch(_NUMBER, text, re.ASCII):
         return float(text)
     if clock := _CLOCK.fullmatch(text):
         days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
+        if minutes > 59 or rest > 59 or (clock[1] and hours > 23):
+            raise ValueError(f"{text!r} is not a duration: hours go up to 23 after days, minutes and seconds up to 59")
         return 86400.0 * days + 3600.0 * hours + 60.0 * minutes + rest
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:

@@ -69,6 +69,8 @@ def test_a_file(tmp_path: Path) -> None:
         ("1,drian,n1,", "did you mean drain?"),
         ("-5,drain,n1,", "is before the start of the run"),
         ("soon,drain,n1,", "instant 'soon': it may be seconds, or such as 90min"),
+        ("1-25:61:61,drain,n1,", "instant '1-25:61:61': it may be seconds, or such as 90min"),
+        ("1,reserve,a,nodes=n1 duration=2:60:00", "'2:60:00' is none"),
         ("11d,drain,n1,", "is after the end of the run"),
         ("1,fail,n1,", "fail needs as its argument for how long"),
         ("1,not-responding,n1,-3", "needs as its argument for how long"),
@@ -286,10 +288,18 @@ def test_the_file_of_a_run_can_be_given_again(
         ("2-06:00:00", 194400),
         ("08:30", 30600),
         ("1.5h", 5400),
+        ("36:00:00", 129600),
+        ("1-23:59:59", 172799),
     ],
 )
 def test_durations(text: str, length: float) -> None:
     assert durations.seconds(text) == length
+
+
+@pytest.mark.parametrize("text", ["1-25:61:61", "1-24:00", "0:60", "0:00:60", "1-1:60", "1-0:0:99"])
+def test_what_no_clock_shows_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration: hours go up to 23 after days, minutes and seconds up to 59"):
+        durations.seconds(text)
 
 
 @given(st.text(max_size=12))

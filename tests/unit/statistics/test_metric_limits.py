@@ -21,6 +21,13 @@ from mirage.statistics.limits import BROKEN, DEFAULT, HOLDS, LOOKS, UNDECIDED, A
 KNOWN = [name for name, metric in METRICS.items() if metric.better != "neither"]
 AMOUNTS = st.floats(-1e6, 1e6).map(lambda value: float(f"{value:.3f}") + 0.0)
 LIMITS = st.builds(Limit, st.sampled_from(KNOWN), AMOUNTS, st.booleans())
+
+
+def is_possible(limit: Limit) -> bool:
+    """Whether a metric can change by so much."""
+    return limit.change >= -100 if limit.in_percent else not METRICS[limit.metric].is_share or abs(limit.change) <= 1
+
+
 ENDS = st.floats(-1e7, 1e7)
 INTERVALS = st.tuples(ENDS, ENDS).map(sorted).map(lambda ends: (ends[0], ends[1]))
 
@@ -34,6 +41,8 @@ INTERVALS = st.tuples(ENDS, ENDS).map(sorted).map(lambda ends: (ends[0], ends[1]
         ("wait_mean:+1h30min wait_max:+90", [Limit("wait_mean", 5400, False), Limit("wait_max", 90, False)]),
         ("utilisation:-0.01", [Limit("utilisation", -0.01, False)]),
         ("wait_mean:-5%", [Limit("wait_mean", -5, True)]),
+        ("wait_mean:-100% utilisation:+300%", [Limit("wait_mean", -100, True), Limit("utilisation", 300, True)]),
+        ("utilisation:-1", [Limit("utilisation", -1, False)]),
         ("wait_mean:-0%", [Limit("wait_mean", 0, True)]),
     ],
 )
@@ -56,6 +65,11 @@ def test_limits_are_read(text: str, expected: list[Limit]) -> None:
         ("wait_mean:+5s%", "'5s%' is none"),
         ("utilisation:-1min", "an amount of utilisation is a number, and '1min' is none"),
         ("wait_mean:+nan%", "'nan%' is none"),
+        ("wait_mean:-150%", "wait_mean:-150% is beyond -100 %, at which wait_mean is 0"),
+        ("utilisation:-100.5%", "utilisation:-100.5% is beyond -100 %"),
+        ("utilisation:-5", "utilisation:-5 is beyond 1, as utilisation is a share; per cent have a %"),
+        ("wait_p95:+5% wait_p95:+50%", "wait_p95:+5% and wait_p95:+50% are two limits of one metric"),
+        ("wait_p95:+5% wait_mean:+5% wait_p95:+60s", "wait_p95:+5% and wait_p95:+60s are two limits of one metric"),
     ],
 )
 def test_what_is_no_limit_is_refused_in_one_line(text: str, words: str) -> None:
@@ -68,9 +82,9 @@ def test_the_default_is_of_main_metrics() -> None:
     assert all(METRICS[one.metric].is_main and abs(one.change) == 5 and one.in_percent for one in parse(DEFAULT))
 
 
-@given(st.lists(LIMITS, min_size=1))
+@given(st.lists(LIMITS.filter(is_possible), min_size=1, unique_by=lambda limit: limit.metric))
 def test_limits_are_read_as_they_are_written(of: list[Limit]) -> None:
-    assert list(parse(" ".join(map(str, of)))) == list(dict.fromkeys(of))
+    assert list(parse(" ".join(map(str, [*of, *of])))) == of
 
 
 @given(st.text())
