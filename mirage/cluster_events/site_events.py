@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from mirage.cluster_events.planned import SITE, as_argument, number_word
@@ -27,11 +27,25 @@ OUTAGES, RESERVATIONS = "outages of nodes", "reservations"
 _DRAINED = {"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "FAILG"}
 _BASE_STATE, _DOWN = 0xF, 1
 """Bits of the number of a state that say whether a node is down, idle or allocated; and that of down (slurm.h)."""
+_OTHERS = "ALLOC ALLOCATED BLOCKED COMPLETING DOWN ERROR FUTURE IDLE INVALID MAINT MIXED PLANNED RESERVED UNKNOWN"
+_STATE = re.compile(rf"({'|'.join((*_OTHERS.split(), *_DRAINED))})\b")
+"""Beginning of a state as scontrol shows it; flags and signs follow."""
 _FLAGS = ("MAINT", "OVERLAP")
 """Flags of reservations that are kept. IGNORE_JOBS is always given: jobs run when a reservation is made."""
+_AMOUNT = re.compile(r"(?:^|(?<=,))(cpu|gres/[^=,]+)=(\d{1,15})([KMGT]?)(?=,|$)")
+"""The amounts of CPUs and GRES in the column TRES."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,55}", re.ASCII)
 LEAST = 60.0
 """Seconds of a reservation: Slurm's own unit is the minute."""
+
+
+def resources(cpus: int, gres: str) -> dict[str, int]:
+    """What a node has, as TRES: `cpu`, and `gres/NAME` of each name in the word Gres of its line."""
+    found = Counter({"cpu": cpus})
+    for item in gres.split(",") if gres else ():
+        name, *_, count = item.split(":")
+        found[f"gres/{name}"] += int(count) if count.isdecimal() else 1
+    return dict(found)
 
 
 @dataclass(frozen=True)
@@ -56,7 +70,7 @@ class _Outage:
 
 @dataclass(frozen=True)
 class _World:
-    nodes: Set[str]
+    nodes: Mapping[str, Mapping[str, int]]
     renamed: Mapping[str, str]
     start: float
     last: float
@@ -68,7 +82,7 @@ class _World:
 
 def of(
     taken: Archive,
-    nodes: Set[str],
+    nodes: Mapping[str, Mapping[str, int]],
     renamed: Mapping[str, str],
     start: float,
     last: float,
@@ -76,7 +90,7 @@ def of(
 ) -> SiteEvents:
     """The events of a run.
 
-    nodes, renamed: names of the cluster's nodes, and of those of the site that have another one here
+    nodes, renamed: the cluster's nodes and what each has (`resources`), and names of those of the site that have another one here
     start, last: instant at which the run begins, in seconds since the epoch, and its last instant of an event, in trace seconds
     access: words of partitions that name accounts and QOS, by the partition's name
     Raises WrongUse with file and line for what cannot be read.
@@ -134,10 +148,11 @@ def _of_events(taken: Archive, world: _World, events: SiteEvents) -> dict[str, l
 def _of_nodes(taken: Archive, world: _World, events: SiteEvents) -> dict[str, list[_Outage]]:
     """The same from the states that scontrol showed when the week was taken, where slurmdbd's events could not be."""
     found: dict[str, list[_Outage]] = {}
-    for line, text in enumerate(taken.lines(NODE) if NODE in taken.parts else [], 1):
-        words = dict(re.findall(r"(?:^|\s)(NodeName|State)=(\S+)", text))
-        action = action_of(words.get("State", ""))
-        if action is not None and world.has(words.get("NodeName", "")):
+    for line, words in taken.things(NODE, "NodeName", ("NodeName", "State")):
+        if not _STATE.match(words["State"]):
+            raise taken.wrong(NODE, line, f"State {words['State'][:40]!r} is none of a node")
+        action = action_of(words["State"])
+        if action is not None and world.has(words["NodeName"]):
             found[words["NodeName"]] = [_Outage(0.0, math.inf, action, "site", f"{taken.path.name}: {NODE}:{line}")]
             events.taken[OUTAGES] += 1
     return found
@@ -193,6 +208,8 @@ def _reservations(taken: Archive, world: _World, events: SiteEvents) -> Iterator
         if why := (
             ("jobs of the log used them, and run without here" if row["name"] in used else "")
             or ("" if nodes else "without nodes of the cluster")
+            or ("that move with the time (TIME_FLOAT)" if "TIME_FLOAT" in row["flags"].upper().split(",") else "")
+            or ("" if _is_of_whole_nodes(row.get("tres", ""), nodes, world) else "of some CPUs or GRES of their nodes")
             or ("at the same time as others" if others and not flags and not all(one[3] for one in others) else "")
         ):
             events.left_out[f"{RESERVATIONS}: {why}"] += 1
@@ -207,6 +224,19 @@ def _reservations(taken: Archive, world: _World, events: SiteEvents) -> Iterator
         }  # fmt: skip
         unique = f"{name}-{names[name]}" if names[name] > 1 else name
         yield Line(f"{taken.path.name}: {RESERVATION}:{line}", 0.0, actions.RESERVE, unique, as_argument(words), SITE)
+
+
+def _is_of_whole_nodes(tres: str, nodes: Iterable[str], world: _World) -> bool:
+    """Whether a reservation has at least the CPUs and the GRES of its nodes: not with GRES only, but without either."""
+    has: Counter[str] = Counter()
+    typed: Counter[str] = Counter()
+    for name, amount, unit in _AMOUNT.findall(tres):
+        (typed if ":" in name else has)[name.partition(":")[0]] += int(amount) * 1024 ** " KMGT".index(unit or " ")
+    has |= typed
+    of_nodes: Counter[str] = Counter()
+    for node in nodes:
+        of_nodes.update(world.nodes[world.renamed.get(node, node)])
+    return not has or ("cpu" in has and all(amount >= of_nodes[name] for name, amount in has.items()))
 
 
 def _used(taken: Archive) -> set[str]:

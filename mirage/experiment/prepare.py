@@ -248,7 +248,11 @@ class Prepared:
         path, site_conf = self.knobs.workload.site, configuration.site_of(self.knobs.scheduler)
         if not path or site_conf is None or self.start is None:
             return SiteEvents()
-        nodes = {name for of_class in self.knobs.nodes.machine.classes for name in of_class.each}
+        nodes = {
+            name: site_events.resources(of_class.cpus, dict(of_class.extra).get("Gres", ""))
+            for of_class in self.knobs.nodes.machine.classes
+            for name in of_class.each
+        }
         return site_events.of(opened(path), nodes, site_conf.renamed, self.start, self._last_event(), site_conf.of_accounts)
 
     def events_of_replay(self) -> list[dict[str, Any]]:

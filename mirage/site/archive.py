@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -97,12 +98,15 @@ class Archive:
         return data
 
     def lines(self, name: str) -> list[str]:
-        """The lines of a part without their ends. Raises WrongUse as `data` does, and for what is not UTF-8."""
+        """The lines of a part without their ends. Raises WrongUse as `data` does, and for what is not UTF-8 or has no end."""
         try:
-            return self.data(name).decode().split("\n")[:-1]
+            *lines, rest = self.data(name).decode().split("\n")
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
             raise WrongUse(f"{self.path}: {name}:{line}: is not UTF-8 text", parameter=PARAMETER) from error
+        if rest:
+            raise self.wrong(name, len(lines) + 1, "is torn: it has no end of line")
+        return lines
 
     def table(self, name: str) -> tuple[list[str], Iterator[list[str]]]:
         """The headings of a table (sacct/, steps/, sacctmgr/, sshare.txt), and the fields of each row. Raises WrongUse as `lines`
@@ -130,6 +134,21 @@ class Archive:
                 name, 1, f"has no column {missing[0]}, as {self.release} prints it; the capture may be of another program"
             )
         return (dict(zip(keys, fields, strict=True)) for fields in rows)
+
+    def things(self, name: str, first: str, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+        """Lines of `scontrol --oneliner show` with their words by key; none if the part is not there.
+
+        first: the key with which each line begins; needed: keys that each line has, with others after them
+        Raises WrongUse as `lines` does, and for a line that does not have these keys: it is torn, or not scontrol's.
+        """
+        for number, line in enumerate(self.lines(name) if name in self.parts else [], 1):
+            words = re.findall(r"(?:^|(?<=\s))(\w+)=(\S*)", line)
+            keys = [key for key, _ in words]
+            if keys[:1] != [first] or not line.startswith(first):
+                raise self.wrong(name, number, f"{line[:30]!r} does not begin with {first}=, as a line of scontrol does")
+            if missing := [key for key in needed if key not in keys[:-1]]:
+                raise self.wrong(name, number, f"is torn: it has no {missing[0]}, or ends there")
+            yield number, dict(words)
 
     def wrong(self, name: str, line: int, words: str) -> WrongUse:
         """The error for a line of a part."""

@@ -130,9 +130,15 @@ def _check(taken: Archive, line: int, made: Mapping[str, Any]) -> None:
 
 
 def _slurm_user(taken: Archive) -> str:
-    """The name of SlurmUser; empty if the archive does not have it."""
-    lines = taken.lines(CONFIG) if CONFIG in taken.parts else []
-    return next((match[1] for line in lines if (match := re.match(r"SlurmUser\s*=\s*([^\s(]+)", line))), "")
+    """The name of SlurmUser; empty if the archive does not have it. Raises WrongUse for a line that is no setting."""
+    found = ""
+    for number, line in enumerate(taken.lines(CONFIG) if CONFIG in taken.parts else [], 1):
+        setting = re.fullmatch(r"(\w[\w\[\]]*)\s*=\s*(.*)", line)
+        if setting is None:
+            raise taken.wrong(CONFIG, number, f"{line[:30]!r} is not KEY = VALUE, as scontrol shows settings")
+        if setting[1] == "SlurmUser":
+            found = re.split(r"[\s(]", setting[2])[0]
+    return found
 
 
 def _from_root(accounts: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -216,10 +216,10 @@ def _has_database(settings: Settings) -> bool:
 
 def _shown_partitions(taken: Archive | None) -> dict[str, dict[str, str]]:
     """Words of each partition, in small letters, as scontrol showed them when the week was taken."""
-    lines = taken.lines(PARTITIONS) if taken is not None and PARTITIONS in taken.parts else []
-    pairs = (re.findall(r"(?:^|\s)(\w+)=(\S+)", line) for line in lines)
-    words = ({key.lower(): value for key, value in of_line} for of_line in pairs)
-    return {of_line["partitionname"]: of_line for of_line in words if "partitionname" in of_line}
+    if taken is None:
+        return {}
+    lines = (words for _, words in taken.things(PARTITIONS, "PartitionName", ("QoS", "State")))
+    return {words["PartitionName"]: {key.lower(): value for key, value in words.items()} for words in lines}
 
 
 def _with_access(words: _Words, shown: Mapping[str, str]) -> dict[str, tuple[str, str]]:

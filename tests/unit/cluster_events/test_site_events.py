@@ -20,6 +20,7 @@ from slurm_mirage.base import hostlist
 from slurm_mirage.base.errors import WrongUse
 
 NODES = ("c1", "c2", "c3", "c4", "g1", "g2")
+HAVE = {name: site_events.resources(32, "gpu:a100:4") if name[0] == "g" else site_events.resources(16, "") for name in NODES}
 RENAMED = {f"c0{number}": f"c{number}" for number in range(1, 5)}
 LAST = 86400.0
 
@@ -29,14 +30,14 @@ def event(node: str, begin: Any, end: Any, state: str, reason: str = "t_1", numb
     return ("s_1", "Node", "", node, *times, state, number, "root", reason)
 
 
-def reservation(name: str, begin: int, end: int, nodes: str, flags: str = "") -> tuple[Any, ...]:
-    return ("s_1", name, 1, "cpu=4", BEGIN + begin, BEGIN + end, 0, flags, nodes, "4")
+def reservation(name: str, begin: int, end: int, nodes: str, flags: str = "", tres: str = "") -> tuple[Any, ...]:
+    return ("s_1", name, 1, tres, BEGIN + begin, BEGIN + end, 0, flags, nodes, "4")
 
 
 def read(folder: Path, **parts: str) -> site_events.SiteEvents:
     names = {"events": "sacctmgr/event.txt", "reservations": "sacctmgr/reservation.txt", "jobs": "sacct/20261031T230000Z.txt"}
     changes: dict[str, str | None] = {names[part]: text for part, text in parts.items()}
-    return site_events.of(opened(capture(folder, changes)), frozenset(NODES), RENAMED, float(BEGIN), LAST)
+    return site_events.of(opened(capture(folder, changes)), HAVE, RENAMED, float(BEGIN), LAST)
 
 
 def planned(found: site_events.SiteEvents) -> list[PlannedEvent]:
@@ -67,10 +68,32 @@ def test_nodes_leave_and_return_as_at_the_site(tmp_path: Path) -> None:
 
 
 def test_without_events_the_states_that_scontrol_showed(tmp_path: Path) -> None:
-    nodes = "NodeName=c01 CPUTot=16 State=DOWN*+DRAIN Weight=1\nNodeName=c02 State=IDLE\nNodeName=f1 State=DOWN\n"
+    nodes = (
+        "NodeName=c01 CPUTot=16 State=DOWN*+DRAIN Weight=1\nNodeName=c02 State=IDLE Weight=1\nNodeName=f1 State=DOWN Weight=1\n"
+        "NodeName=c03 State=IDLE+DRAIN+NEW_FLAG Weight=1 Reason=a b\n"
+    )
     path = capture(tmp_path, {"sacctmgr/event.txt": None, "scontrol/node.txt": nodes})
-    found = site_events.of(opened(path), frozenset(NODES), RENAMED, float(BEGIN), LAST)
-    assert [(e.instant, e.action, e.target) for e in planned(found)] == [(0.0, "drain", "c1")]
+    found = site_events.of(opened(path), HAVE, RENAMED, float(BEGIN), LAST)
+    assert [(e.instant, e.action, e.target) for e in planned(found)] == [(0.0, "drain", "c[1,3]")]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("NodeName=c02 Arch=x86_64 Cor", r"node\.txt:2: is torn: it has no State, or ends there"),
+        ("NodeName=c02 Arch=x86_64 State=DOW", r"node\.txt:2: is torn: it has no State, or ends there"),
+        ("NodeName=c02 State=DOW Weight=1", r"node\.txt:2: State 'DOW' is none of a node"),
+        ("NodeName=c02", r"node\.txt:2: is torn: it has no NodeName, or ends there"),
+        ("State=IDLE Weight=1", r"node\.txt:2: 'State=IDLE Weight=1' does not begin with NodeName="),
+        ("\x01garbage", r"node\.txt:2: '\\x01garbage' does not begin with NodeName="),
+        ("", r"node\.txt:2: '' does not begin with NodeName="),
+    ],
+)
+def test_a_torn_line_of_a_node_is_no_node_in_service(tmp_path: Path, line: str, words: str) -> None:
+    nodes = f"NodeName=c01 State=IDLE Weight=1\n{line}\nNodeName=c03 State=IDLE Weight=1\n"
+    path = capture(tmp_path, {"sacctmgr/event.txt": None, "scontrol/node.txt": nodes})
+    with pytest.raises(WrongUse, match=words):
+        site_events.of(opened(path), HAVE, RENAMED, float(BEGIN), LAST)
 
 
 def test_reservations_are_made_at_the_start(tmp_path: Path) -> None:
@@ -97,6 +120,29 @@ def test_reservations_are_made_at_the_start(tmp_path: Path) -> None:
         "reservations: without nodes of the cluster": 1,
         "reservations: jobs of the log used them, and run without here": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tres", "is_whole"),
+    [
+        ("c[01-02]", "cpu=32", True), ("c[01-02]", "cpu=4", False), ("c[01-02]", "cpu=31", False), ("c[01-02]", "", True),
+        ("c[01-02],f[1-9]", "cpu=176", True), ("c[01-02]", "cpu=1K", True), ("c01", "license/matlab=2", True),
+        ("c01", "license/matlab=2,cpu=4", False), ("g1", "gres/gpu=2", False), ("g1", "gres/gpu=4", False), ("g1", "cpu=32", True),
+        ("g1", "cpu=32,gres/gpu=4", True), ("g1", "cpu=32,gres/gpu=2", False), ("g1", "cpu=32,gres/gpu:a100=4", True),
+        ("g1", "cpu=32,gres/gpu=2,gres/gpu:a100=2", False), ("g[1-2]", "cpu=64,gres/gpu=8,gres/gpu:a100=8", True),
+    ],
+)  # fmt: skip
+def test_a_reservation_of_some_cpus_or_gpus_of_its_nodes_is_left_out(tmp_path: Path, nodes: str, tres: str, is_whole: bool) -> None:
+    found = read(tmp_path, reservations=table(RESERVATION_COLUMNS, reservation("r_1", 100, 900, nodes, tres=tres)))
+    assert len(planned(found)) == found.taken["reservations"] == is_whole
+    assert found.left_out == ({} if is_whole else {"reservations: of some CPUs or GRES of their nodes": 1})
+
+
+def test_a_reservation_that_moves_with_the_time_is_left_out(tmp_path: Path) -> None:
+    rows = [reservation("r_1", 100, 900, "c01", "TIME_FLOAT,SPEC_NODES"), reservation("r_2", 100, 900, "c01", "SPEC_NODES")]
+    found = read(tmp_path, reservations=table(RESERVATION_COLUMNS, *rows))
+    assert [one.target for one in planned(found)] == ["r_2"]
+    assert found.left_out == {"reservations: that move with the time (TIME_FLOAT)": 1}
 
 
 @pytest.mark.parametrize(

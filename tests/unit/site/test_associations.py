@@ -60,6 +60,13 @@ def test_slurm_user_and_an_account_of_its_own_are_left_out(tmp_path: Path) -> No
     assert {one["user"] for one in made} == {"", "u2", "u3"}
 
 
+@pytest.mark.parametrize("line", ["SlurmUse", "\x02", "a b = c", "= c"])
+def test_a_torn_line_of_the_settings_is_refused(tmp_path: Path, line: str) -> None:
+    parts: dict[str, str | None] = {"scontrol/config.txt": f"SlurmctldPort = 1\nSlurmctldHost[0] = a\n{line}\n"}
+    with pytest.raises(WrongUse, match=r"scontrol/config\.txt:3: .* is not KEY = VALUE"):
+        wanted(capture(tmp_path, parts))
+
+
 def test_limits_that_could_only_refuse_and_what_is_not_counted_are_left_out(tmp_path: Path) -> None:
     qos = QOS.replace("gres/gpu=6", "gres/gpu=6,gres/nvme=2")
     site = site_conf.read(capture(tmp_path, {"sacctmgr/qos.txt": qos}))

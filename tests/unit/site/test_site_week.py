@@ -81,14 +81,29 @@ def test_the_machine_of_an_archive(tmp_path: Path) -> None:
 def test_access_to_partitions_is_what_scontrol_showed(tmp_path: Path) -> None:
     assert site_conf.read(capture(tmp_path)).of_accounts == {"gpu": {"QOS": "gpus", "AllowAccounts": "a_1"}}
     shown = (
-        "PartitionName=cpu AllowGroups=ALL AllowAccounts=a_2 AllowQos=ALL QoS=N/A\n"
-        "PartitionName=gpu AllowGroups=ALL DenyAccounts=a_2 AllowQos=normal,high QoS=gpus\n"
+        "PartitionName=cpu AllowGroups=ALL AllowAccounts=a_2 AllowQos=ALL QoS=N/A State=UP TotalCPUs=64\n"
+        "PartitionName=gpu AllowGroups=ALL DenyAccounts=a_2 AllowQos=normal,high QoS=gpus State=UP TotalCPUs=64\n"
     )
     site = site_conf.read(capture(tmp_path, {"scontrol/partition.txt": shown}))
     assert site.of_accounts == {
         "cpu": {"AllowAccounts": "a_2"},
         "gpu": {"DenyAccounts": "a_2", "AllowQos": "normal,high", "QOS": "gpus"},
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("PartitionName=cpu QoS=N/A State=UP TotalCPUs=6", "partition.txt:1: is torn: it has no end of line"),
+        ("PartitionName=cpu AllowAccounts=a_\n", "partition.txt:1: is torn: it has no QoS, or ends there"),
+        ("PartitionName=cpu AllowAccounts=a_2 QoS=gpus Sta\n", "partition.txt:1: is torn: it has no QoS, or ends there"),
+        ("PartitionName=cpu AllowAccounts=a_2 QoS=gpus MaxTime=1 T\n", "partition.txt:1: is torn: it has no State, or ends there"),
+        ("a_2\n", "partition.txt:1: 'a_2' does not begin with PartitionName="),
+    ],
+)
+def test_torn_partitions(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(WrongUse, match=words):
+        site_conf.read(capture(tmp_path, {"scontrol/partition.txt": text}))
 
 
 def test_jobs_can_have_what_is_not_set_aside_for_the_system(tmp_path: Path) -> None:
