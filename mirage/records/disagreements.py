@@ -68,6 +68,8 @@ def contradictions(
     held: virtual seconds for which a scheduling cycle of this run may have kept a launch or an end waiting; told_late: ids of jobs
     whose ends the manager learned late because of an event
 
+    An instant that the manager's record should have and does not, or that cannot be, is a disagreement too.
+
     An end may be as late as a launch; where the record ends a job when its processors are free, as late as the ends of the run. A
     program may begin before the record's start by as much as a launch takes where that is written when the node has taken the job.
     """
@@ -88,18 +90,21 @@ def contradictions(
     at_limit = (col("state") == "TIMEOUT") & (col("s_end") - col("s_start") >= col("limit_minutes") * 60 * NS)
     both = col("recorded") & col("s_state").is_not_null()
     nothing = pl.lit(None, pl.Int64)
+    is_backwards = col("s_ran") & (col("s_end") < col("s_start"))
     kinds: list[tuple[str, pl.Expr, pl.Expr]] = [
         (in_record_only(manager.names.manager), completed & ~col("recorded"), nothing),
         ("in sigsleep's record only", col("r_start").is_not_null() & col("s_state").is_null(), nothing),
         # A job may complete while it is being cancelled or ended at its limit.
         ("state", both & (completed != col("completed")) & ~(cancelled | at_limit), nothing),
-        ("submission", ~submission & ~adopted, col("s_submit") - col("v_submit")),
-        ("start", both & ~start.is_between(-early, NS + late), start),
+        ("submission", ~submission & ~adopted | col("submit_untold"), _unless("submit_untold", col("s_submit") - col("v_submit"))),
+        ("start", both & ~start.is_between(-early, NS + late) | col("start_untold"), _unless("start_untold", start)),
         # Slurm records the suspension as the end of a job that is cancelled while it is suspended.
         (
             "end",
-            both & ~end.is_between(-NS - late, late_end) & ~(cancelled & (col("r_pauses") > 0)) & ~(is_told_late & (end > 0)),
-            end,
+            both & ~end.is_between(-NS - late, late_end) & ~(cancelled & (col("r_pauses") > 0)) & ~(is_told_late & (end > 0))
+            | is_backwards
+            | col("end_untold"),
+            _unless("end_untold", end),
         ),
         (
             "suspended",
@@ -112,6 +117,11 @@ def contradictions(
     return pl.concat(
         joined.filter(wrong.fill_null(False)).select("id", kind=pl.lit(kind), seconds=time.length(by)) for kind, wrong, by in kinds
     )
+
+
+def _unless(untold: str, seconds: pl.Expr) -> pl.Expr:
+    """By how much the records differ; null if one of them has no instant."""
+    return pl.when(~col(untold).fill_null(False)).then(seconds)
 
 
 def strays(submitted: pl.DataFrame, lines: pl.DataFrame, aftermath: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:

@@ -182,8 +182,8 @@ def read_completions(path: Path, records: Records, offset: int = 0) -> pl.DataFr
     """The lines of the completion log, in the file's order. Instants are in the local time of the manager.
 
     Columns: those of `completions`, and name, user, hosts (names of the nodes), exit_code, and is_of_run: whether the line was
-    written after the first `offset` bytes, those of before the run. A log that is shorter was truncated. Invalid instants are null,
-    and lines with a number that no manager writes are left out.
+    written after the first `offset` bytes, those of before the run. A log that is shorter was truncated. Impossible instants are
+    null (submit_untold: that of submission), and lines with a number that no manager writes are left out.
     """
     data = read_text(path).encode()
     at = 0 if not 0 < offset <= len(data) else data.find(b"\n", offset - 1) + 1
@@ -198,7 +198,7 @@ def read_completions(path: Path, records: Records, offset: int = 0) -> pl.DataFr
     sound = [row for row in rows if all(abs(value) < _LARGEST for value in row if isinstance(value, int))]
     frame = pl.DataFrame(sound, schema=_COMPLETED, orient="row")
     known = (pl.when(col(name).is_between(0, INSTANT.most)).then(col(name) * NS).alias(name) for name in _INSTANTS)
-    return frame.with_columns(known)
+    return frame.with_columns(*known, submit_untold=~col("s_submit").is_between(0, INSTANT.most).fill_null(True))
 
 
 def completions(log: pl.DataFrame, submitted: pl.DataFrame, since: int) -> tuple[pl.DataFrame, int]:
@@ -210,10 +210,16 @@ def completions(log: pl.DataFrame, submitted: pl.DataFrame, since: int) -> tuple
 
     There is a line per execution, as a requeue also writes one (state PENDING, or NODE_FAIL). A name may have lines of several ids.
     Columns: id, slurm_id, s_state, s_final (the manager never runs the job again), s_partition, s_ran (false: cancelled while it
-    waited; its start is null), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end, hosts.
+    waited; its start is null), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end, hosts; and submit_untold, start_untold,
+    end_untold: whether the line should have that instant, and has none that can be.
     """
     lines = log.join(submitted.select("name", "id"), on="name", maintain_order="left").drop(
         "name", "user", "exit_code", "is_of_run"
+    )
+    lines = lines.with_columns(
+        submit_untold=col("submit_untold") | (col("s_submit").is_null() & col("s_submit").is_not_null().any()),
+        start_untold=col("s_ran") & col("s_start").is_null(),
+        end_untold=col("s_ran") & col("s_end").is_null(),
     )
     lines = _with_submissions(lines, submitted)
     ahead = _offset_from_utc(lines, submitted)
@@ -270,7 +276,7 @@ def slurm_executions(lines: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.len() == 1).then(col("s_start").first()).alias("s_start"),
         col("s_nodes", "s_allocated").first(),
         col(_OF_LAST).last(),
-        col("s_ran").any(),
+        col("s_ran", *_UNTOLD).any(),
         s_sizes=col("s_nodes"),
         s_resized=col("s_end").head(pl.len() - 1),
     )
@@ -290,11 +296,13 @@ def last_executions(executions: pl.DataFrame) -> pl.DataFrame:
         col("s_submit", "s_eligible").first(),
         col(state, partition).last(),
         *(pl.when(~waits).then(col(name).last()).alias(name) for name in ("s_ran", "s_start", *rest)),
+        col(_UNTOLD).any(),
         s_lines=pl.len().cast(pl.Int64),
     )
 
 
 _JOB = ["id", "slurm_id"]
+_UNTOLD = ["submit_untold", "start_untold", "end_untold"]
 _OF_LAST = ["s_state", "s_partition", "s_end"]
 
 _DETAILS: Schema = {

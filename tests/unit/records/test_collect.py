@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -557,6 +558,42 @@ def test_a_launch_may_wait_for_a_backfill_cycle_that_holds_the_locks(
     (tmp_path / "sdiag.csv").write_text(f"bf_last_cycle_us,bf_max_cycle_us,bf_queue_length\n{longest},{longest},1\n")
     (tmp_path / CONFIGURATION_FILE).write_text(f"SchedulerType = sched/backfill\nSchedulerParameters = bf_continue,{interval}\n")
     assert [kind for _, kind in kinds(made.collect())] == found
+
+
+@pytest.mark.parametrize("printed", ["9026-05-18T03:33:30", "Unknown", "2033-13-45T99:00:00", ""])
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [(("Start",), ["start"]), (("End",), ["end"]), (("Submit",), ["submission"]), (("Start", "End"), ["start", "end"])],
+)
+def test_an_instant_that_cannot_be_is_a_disagreement(
+    tmp_path: Path, printed: str, words: tuple[str, ...], found: list[str]
+) -> None:
+    made = MadeFolder(tmp_path)
+    for start in (10.5, 20.5):
+        made.played(made.job(due=0.0, runtime=100.0), start=start)
+    first, second = made.jobcomp.splitlines(keepends=True)
+    expected = row(made.collect(), 1)
+    for word in words:
+        second = re.sub(rf"\b{word}Time=\S+", f"{word}Time={printed}", second)
+    made.jobcomp = first + second
+    run = made.collect()
+    assert run.disagreements.rows() == [(2, kind, None) for kind in ["submission", "start", "end"] if kind in found]
+    assert row(run, 1) == expected
+
+
+def test_an_impossible_submission_in_each_line_is_found(tmp_path: Path) -> None:
+    made = MadeFolder(tmp_path)
+    made.played(made.job(due=0.0, runtime=100.0), start=10.5)
+    made.jobcomp = re.sub(r"SubmitTime=\d{4}", "SubmitTime=9026", made.jobcomp)
+    assert made.collect().disagreements.rows() == [(1, "submission", None)]
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "NODE_FAIL"])
+def test_an_end_before_the_start_is_a_disagreement_without_the_programs_record_too(tmp_path: Path, state: str) -> None:
+    made = MadeFolder(tmp_path)
+    number = made.job(due=0.0, runtime=100.0)
+    made.slurm(number, start=50.5, end=20.5, state=state)
+    assert (number, "end") in kinds(made.collect())
 
 
 def test_clock_of_slurm_that_is_behind_is_found(tmp_path: Path) -> None:

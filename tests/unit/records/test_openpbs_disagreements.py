@@ -47,6 +47,10 @@ def joined(ends: list[float]) -> pl.DataFrame:
         unsure=pl.lit(False),
         s_sizes=pl.lit(1),
         r_sizes=pl.lit(1),
+        s_ran=pl.lit(True),
+        submit_untold=pl.lit(False),
+        start_untold=pl.lit(False),
+        end_untold=pl.lit(False),
     )
 
 
