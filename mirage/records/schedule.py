@@ -112,8 +112,9 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
     if start.startswith(sigsleep_log.MAGIC):
         beside = _Beside.of(run)
         records, damage = sigsleep_log.read_log(path)
-        notes = {"damaged_places": len(damage)} if damage else {}
         jobs, left_out = _chosen(frame_from_sigsleep(records), wanted)
+        notes = {"damaged_places": len(damage)} if damage else {}
+        notes |= _notes(jobs)
         pauses, machine = suspensions_from_sigsleep(records), (beside.processors, beside.nodes, beside.source)
         earlier = executions_from_sigsleep(records)
         return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, beside.immediate_below, executions=earlier)
@@ -122,7 +123,7 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
         machine = (beside.processors, beside.nodes, beside.source)
         if path.name == RECORDED_FILE:
             jobs, left_out = _chosen(schedule_of(read_csv(path, RECORDED_SCHEMA, "trace")), wanted)
-            return Schedule(jobs, None, *machine, "recorded", {}, left_out, beside.immediate_below)
+            return Schedule(jobs, None, *machine, "recorded", _notes(jobs), left_out, beside.immediate_below)
         suspensions = read_csv(run.path / SUSPENSIONS_FILE, SUSPENSIONS_SCHEMA, "trace") if run.has(SUSPENSIONS_FILE) else None
         every = read_csv(path, JOBS_SCHEMA, "trace", optional=NEW_COLUMNS)
         check_rows(path, every, _FAULTS, "trace")
@@ -136,7 +137,8 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
             if run.has(METRICS_FILE) and run.metrics["null_reasons"].get("absent_fraction") == OF_NO_EVENT:
                 out = OF_NO_EVENT
         jobs, left_out = _chosen(every, wanted)
-        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, beside.immediate_below, resized, again, own, out)
+        at_once = beside.immediate_below
+        return Schedule(jobs, suspensions, *machine, "run", _notes(jobs), left_out, at_once, resized, again, own, out)
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
@@ -149,6 +151,12 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
         frame_from_swf(frame), None, processors, nodes, source, trace.format, trace.notes, left_out, at_once,
         allocations=allocations_from_log(frame), executions=executions_from_log(frame), unread=trace.unread,
     )  # fmt: skip
+
+
+def _notes(jobs: pl.DataFrame) -> dict[str, int]:
+    """The oddity of a jobs frame that the notes of a log have too: jobs that started before their submission."""
+    count = jobs.filter(pl.col("start") < pl.col("submit")).height
+    return {"wait_negative": count} if count else {}
 
 
 def in_whole_nodes(schedule: Schedule, processors: int, nodes: int | None) -> Schedule:

@@ -331,7 +331,8 @@ def _times() -> dict[str, pl.Expr]:
     elapsed = pl.coalesce(when(col("elapsed").is_not_null()).then(pl.min_horizontal("elapsed", span)), span - suspended)
     recorded = col("elapsed") + suspended
     too_long = col("elapsed") > span + 1
-    other = too_long | (col("suspended").is_not_null() & ((recorded - span).abs() > 1))
+    is_backwards = col("over") & (col("end") < col("start"))
+    other = too_long | is_backwards | (col("suspended").is_not_null() & ((recorded - span).abs() > 1))
     return {
         "elapsed": elapsed,
         "suspended": when(span.is_not_null() & (elapsed > 0)).then(span - elapsed).otherwise(suspended).clip(0),

@@ -34,9 +34,10 @@ MEMORY = r"([0-9]{1,20}(?:\.[0-9]{1,9})?)([KMGTPE?]?)([nc]?)"
 else for the whole job."""
 _NO_DATE = ("Unknown", "None", "0", "")
 _NO_LIMIT = "UNLIMITED|INFINITE|Partition_Limit|INVALID"
-_NO_INSTANT = "^(?:[0-9]{10,20}$|1970-01-01|1969-12-31)"
+_NO_INSTANT = "^(?:[0-9]{10,20}$|1970-01-01|1969-12-31|2106-02-0[678])"  # the last are Slurm's marks for no value as dates
 NO_VALUE = 2**32 - 16
 """Slurm marks a number without value by one of the last numbers of 32 or 64 bits (slurm.h: NO_VAL, INFINITE, NO_VAL64, ...)."""
+_LATEST = NO_VALUE - 86400  # in any zone
 _DATES = ("Submit", "Eligible", "Start", "End")
 
 # Regular expressions of the columns whose form sacct(1) defines. All of them are used to find the fields of a line in which a `|`
@@ -391,15 +392,15 @@ def _checked(jobs: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, str], dict[int
 
 
 def date(column: str) -> pl.Expr:
-    """A column of dates (UTC unless they name a zone) or Unix times as Unix time; null for other text, for second 0 and for
-    Slurm's marks for no value."""
+    """A column of dates (UTC unless they name a zone) or Unix times as Unix time; null for other text, for second 0, and from
+    Slurm's marks for no value (the year 2106) on."""
     text = pl.col(column).str
     local = text.slice(0, 19).str.replace(" ", "T", literal=True).str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False)
     sign = pl.when(text.slice(19, 1) == "-").then(-1).when(text.slice(19, 1) == "+").then(1)
     ahead = sign * (_integer(text.slice(20, 2)) * 3600 + _integer(text.slice(-2)) * 60)
     unix = _integer(text.extract("^([0-9]+)$"))
-    instant = pl.coalesce(local.dt.epoch("s") - ahead.fill_null(0), pl.when(unix < NO_VALUE).then(unix))
-    return pl.when(instant > 0).then(instant).cast(pl.Float64)
+    instant = pl.coalesce(local.dt.epoch("s") - ahead.fill_null(0), unix)
+    return pl.when((instant > 0) & (instant < _LATEST)).then(instant).cast(pl.Float64)
 
 
 def _integer(text: pl.Expr) -> pl.Expr:

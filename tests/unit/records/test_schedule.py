@@ -92,6 +92,14 @@ def test_schedule_of_sigsleep(tmp_path: Path) -> None:
     assert set(found.notes) == {"damaged_places"}
 
 
+@pytest.mark.parametrize("line", ["1,10,10,0,12,0,2,1,60,6,,batch,COMPLETED,", "1,10,10,9.5,12,0,2,1,60,6,,batch,COMPLETED,"])
+def test_jobs_that_started_before_their_submission_are_noted(tmp_path: Path, line: str) -> None:
+    (tmp_path / "jobs.csv").write_text(f"{','.join(JOBS_SCHEMA)}\n{line},\n2,10,10,12,18,0,2,1,60,6,,batch,COMPLETED,,\n")
+    assert schedule.read_schedule(tmp_path / "jobs.csv").notes == {"wait_negative": 1}
+    (tmp_path / "recorded.csv").write_text("id,submit,start,end,processors,selected\n1,10,0,12,2,true\n2,10,12,18,2,true\n")
+    assert schedule.read_schedule(tmp_path / "recorded.csv").notes == {"wait_negative": 1}
+
+
 def test_a_missing_schedule(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=r"cannot be read \(No such file or directory\)"):
         schedule.read_schedule(tmp_path / "none")

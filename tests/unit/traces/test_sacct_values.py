@@ -69,6 +69,27 @@ def test_flags_and_marks_are_no_part_of_an_amount_of_memory(memory: str, per_pro
     assert per_processor is not None or memory in ("0?", "INFINITE") or notes["marks_for_no_value"] == 1
 
 
+@pytest.mark.parametrize("column", ["Submit", "Start", "End"])
+@pytest.mark.parametrize("date", ["9026-03-01T10:00:00", "2107-01-01T00:00:00", "9999-12-31T23:59:59+0100"])
+def test_a_line_with_an_instant_that_cannot_be_is_left_out(column: str, date: str) -> None:
+    log = text({column: date}, {"JobID": "8"}, {"JobID": "9"})
+    frame, _, _, unread = sacct.parse_sacct(log, "log")
+    assert frame["job_number"].to_list() == [8, 9]
+    assert f"line 2: {column} {date!r} does not have the form" in unread.in_words()
+
+
+@pytest.mark.parametrize("date", ["2106-02-07T06:28:14", "2106-02-07T01:28:15", "2106-02-06T23:28:15", "4294967294"])
+def test_a_mark_for_no_value_is_no_instant(date: str) -> None:
+    job, _ = one(Start=date, State="PENDING", End=date)
+    assert (job["wait"], job["run_time"]) == (-1, -1)
+
+
+def test_an_end_before_the_start_is_noted() -> None:
+    times = {"Submit": "2026-03-01T10:00:00", "Start": "2026-03-01T10:30:00", "End": "2026-03-01T10:20:00"}
+    _, notes = one(**times, Elapsed="00:10:00")
+    assert notes["elapsed_contradicts_end"] == 1
+
+
 def test_a_job_on_many_nodes_may_have_a_lot_of_memory() -> None:
     job, notes = one(ReqNodes="10000", ReqMem="5120T", ReqCPUS="40000")
     assert job["requested_memory"] == 5120 * 2**30 / 40000
