@@ -20,6 +20,7 @@ PARTS = {
     "resize": "resize",
     "errors": "late_starts",
     "estimates": "estimates",
+    "gate": "gate",
     "metrics": "log_metrics",
 }
 """Modules of the other benchmarks by their names in `make bench PART=NAME`."""

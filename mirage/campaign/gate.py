@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirage.campaign import gate_summary
@@ -18,17 +18,29 @@ from mirage.campaign.campaign import Campaign
 from mirage.campaign.conclusion import runs_of
 from mirage.experiment import report, runs
 from mirage.experiment.configuration_changes import Changes
-from mirage.experiment.endings import NOT_DECIDED, PASSED, STOPPED, Ending
+from mirage.experiment.endings import Ending
 from mirage.records.file_names import GATE_FILE
 from mirage.records.first_difference import Differences
 from mirage.records.run_folder import RunFolder
-from mirage.statistics.claims import hardly_waits
-from mirage.statistics.limits import BROKEN, HOLDS, LOOKS, UNDECIDED, Answer, Limit, all_of, answer, without_change
+from mirage.statistics.claims import Metrics, hardly_waits
+from mirage.statistics.limits import (
+    BROKEN,
+    HOLDS,
+    LOOKS,
+    PASSES_FROM,
+    UNDECIDED,
+    Answer,
+    Limit,
+    all_of,
+    answer,
+    without_change,
+)
 from mirage.terminal.screen import Screen
 from mirage.text import markdown
 from mirage.text.words import about
 
-ENDINGS = {HOLDS: PASSED, BROKEN: STOPPED, UNDECIDED: NOT_DECIDED}
+ENDINGS = {HOLDS: ("ok", "gate passed"), BROKEN: ("failed", "gate failed"), UNDECIDED: ("inconclusive", "gate undecided")}
+"""Word of the ending, and the words after it, by the verdict on all limits."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +82,10 @@ class Gate:
             takes, rounds = campaign.takes(one) or 0.0, campaign.takes(1.0) or 0.0
             left = budget - (time.monotonic() - began)
             if takes > left:
-                return self._used_up(screen, answers, LOOKS[look], takes)
+                return self._used_up(screen, answers, look, one)
+            if look == first and (needed := self._takes(look, one)) > left:
+                what = f"a gate passes with {PASSES_FROM} runs of each or more, which take about {about(needed)}"
+                screen.say(f"note: {what}, and BUDGET is {about(budget)}")
             if look > first:
                 campaign.extend()
             before = time.monotonic()
@@ -78,34 +93,35 @@ class Gate:
             if not ending.is_final:
                 return ending
             one = (time.monotonic() - before) / rounds if rounds else one
-            if (ended := self._judged(campaign, look, answers := self._answers(campaign, look), screen)) is not None:
+            metrics = [RunFolder(part.folder).metrics for part in campaign.parts]
+            are_alike = not hardly_waits(metrics) and self._are_alike(campaign)
+            answers = self._answers(campaign, look, are_alike=are_alike)
+            if (ended := self._judged(campaign, metrics, answers, screen, are_alike=are_alike)) is not None:
                 return ended
         return self._end(screen, UNDECIDED, answers, f"{LOOKS[-1]} replicas of each do not decide it")
 
-    def _answers(self, campaign: Campaign, look: int) -> list[Answer]:
+    def _answers(self, campaign: Campaign, look: int, *, are_alike: bool) -> list[Answer]:
+        """What a look tells of each limit. are_alike: whether the runs of each pair have the same schedule"""
         from mirage.statistics.comparison import claims_on_these_jobs  # imports scipy
 
         members = [part.member for part in campaign.parts]
         names = [limit.metric for limit in self.limits]
         claims = claims_on_these_jobs(runs_of(self.folder, members), campaign.knobs.workload.seed, names)
-        return [answer(limit, claims[limit.metric], look) for limit in self.limits]
+        answers = [answer(limit, claims[limit.metric], look, len(self.limits)) for limit in self.limits]
+        return [without_change(one) for one in answers] if are_alike else answers
 
-    def _judged(self, campaign: Campaign, look: int, answers: Sequence[Answer], screen: Screen) -> Ending | None:
-        """The ending, if more replicas are not needed or do not help."""
-        validity = report.comparison_of(self.folder)["validity"]
-        metrics = [RunFolder(part.folder).metrics for part in campaign.parts]
-        why = ""
-        if validity["valid"] and not hardly_waits(metrics) and self._decide_alike(campaign):
-            answers = [without_change(one) for one in answers]
-            why = f"each job starts and ends at the same instant under both, in all {campaign.replicas} pairs of runs"
-        verdict = all_of(answers)
-        if verdict == BROKEN:
-            return self._end(screen, BROKEN, answers, why)
+    def _judged(
+        self, campaign: Campaign, metrics: Sequence[Metrics], answers: Sequence[Answer], screen: Screen, *, are_alike: bool
+    ) -> Ending | None:
+        """The ending, if more replicas are not needed or do not help. Runs that are not valid decide nothing."""
+        validity, verdict = report.comparison_of(self.folder)["validity"], all_of(answers)
         if not validity["valid"]:
             run, reasons = next(iter({**validity["invalid"], **validity["inconclusive"]}.items()))
-            return self._end(screen, UNDECIDED, answers, f"{run} is not valid: {'; '.join(reasons)}")
-        if verdict == HOLDS:
-            return self._end(screen, HOLDS, answers, why)
+            why = f"{run} is not valid: {'; '.join(reasons)}"
+            return self._end(screen, UNDECIDED, [replace(one, verdict=UNDECIDED) for one in answers], why)
+        if verdict != UNDECIDED:
+            what = f"each job starts and ends at the same instant under both, in all {campaign.replicas} pairs of runs"
+            return self._end(screen, verdict, answers, what if are_alike else "")
         if all(one.by_replicas for one in answers if one.verdict == UNDECIDED):
             return None
         if hardly_waits(metrics):
@@ -115,16 +131,21 @@ class Gate:
         return self._end(screen, UNDECIDED, answers, why)
 
     @staticmethod
-    def _decide_alike(campaign: Campaign) -> bool:
-        """Whether each job starts and ends at the same instants under both configurations, in each pair of runs of a seed."""
+    def _are_alike(campaign: Campaign) -> bool:
+        """Whether each job starts and ends at the same instants under both configurations, in each pair of runs of a phase."""
         pairs: dict[int, list[RunFolder]] = {}
         for part in campaign.parts:
             pairs.setdefault(part.member.replica, []).append(RunFolder(part.folder))
         found = [Differences((one, two), (one.name, two.name)) for one, two in pairs.values()]
         return all(not one.alone and one.moved.is_empty() for one in found)
 
-    def _used_up(self, screen: Screen, answers: Sequence[Answer], replicas: int, takes: float) -> Ending:
-        budget = about(self.campaign.knobs.campaign.budget)
+    def _takes(self, look: int, one: float | None) -> float:
+        """Expected real seconds until a gate that is at a look may pass; 0 while the speed is not known. one: of a run"""
+        return self.campaign.of_size(max(LOOKS[look], PASSES_FROM), self.folder.name).takes(one) or 0.0
+
+    def _used_up(self, screen: Screen, answers: Sequence[Answer], look: int, one: float | None) -> Ending:
+        """The ending where BUDGET is too short for a look. one: real seconds of a run, as measured"""
+        budget, replicas, takes = about(self.campaign.knobs.campaign.budget), max(LOOKS[look], PASSES_FROM), self._takes(look, one)
         if not answers:
             advice = "give more, or fewer jobs (JOBS, FROM and TO)"
             why = f"{replicas} runs of each take about {about(takes)}, and BUDGET is {budget}: {advice}"
@@ -134,10 +155,10 @@ class Gate:
 
     def _end(self, screen: Screen, verdict: str, answers: Sequence[Answer], why: str) -> Ending:
         """Write and print the summary. why: in addition to what the answers say"""
-        ending = Ending(ENDINGS[verdict], gate_summary.sentence(verdict, answers, why))
+        (word, title), message = ENDINGS[verdict], gate_summary.sentence(verdict, answers, why)
         knobs = self.campaign.knobs.campaign
-        lines = gate_summary.summary(ending, self.folder, (knobs.before, knobs.after), answers, self.changes)
+        lines = gate_summary.summary((title, message), self.folder, (knobs.before, knobs.after), answers, self.changes)
         self.folder.mkdir(parents=True, exist_ok=True)
         markdown.write(self.folder / GATE_FILE, lines)
         screen.say(*lines, "")
-        return Ending(ending.word, f"{ending.message} (results/{self.folder.name}/{GATE_FILE})")
+        return Ending(word, f"{title}: {message} (results/{self.folder.name}/{GATE_FILE})")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from mirage.experiment import report
 from mirage.experiment.configuration_changes import Changes
-from mirage.experiment.endings import Ending
 from mirage.metrics.registry import METRICS
 from mirage.records.file_names import COMPARISON_FILE
 from mirage.statistics.comparison_text import figures
@@ -32,10 +31,12 @@ def sentence(verdict: str, answers: Sequence[Answer], why: str) -> str:
     return ": ".join(part for part in (", ".join(named), why) if part)
 
 
-def summary(ending: Ending, folder: Path, files: tuple[str, str], answers: Sequence[Answer], changes: Changes) -> list[Markdown]:
-    """The lines of gate.md, at most LINES. folder: results/RUN. files: BEFORE and AFTER"""
-    what = Markdown("BEFORE {}, AFTER {}: {}.").format(*map(markdown.code, files), ending.message)
-    lines = [Markdown("# {}").format(ending.word), Markdown(""), what, Markdown(""), *_table(answers)]
+def summary(
+    ended: tuple[str, str], folder: Path, files: tuple[str, str], answers: Sequence[Answer], changes: Changes
+) -> list[Markdown]:
+    """The lines of gate.md, at most LINES. ended: title and sentence. folder: results/RUN. files: BEFORE and AFTER"""
+    what = Markdown("BEFORE {}, AFTER {}: {}.").format(*map(markdown.code, files), ended[1])
+    lines = [Markdown("# {}").format(ended[0]), Markdown(""), what, Markdown(""), *_table(answers)]
     every = [Markdown("- {}").format(markdown.code(line, _LONG)) for line in changes.played]
     every += [Markdown("- {} (left out)").format(markdown.code(line, _LONG)) for line in changes.left_out]
     every += [Markdown("- {} more without a part in scheduling").format(len(changes.rest))] if changes.rest else []

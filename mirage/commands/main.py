@@ -1,7 +1,7 @@
 """Runs a target: the program behind the targets of the Makefile.
 
-The last line begins with `ok:`, `invalid:`, `failed:` or `wrong use:`, and the exit code is 0, 1, 1 or 2. That of make gate may
-also begin with `gate: passed:`, `gate: failed:` or `gate: undecided:`, with exit code 0, 1 or 2; it has 2 where a run failed too.
+The last line begins with a word of `endings.CODES`: `ok:`, `invalid:`, `inconclusive:`, `failed:` or `wrong use:`, and the exit
+code is 0, 1, 1, 1 or 2. Only make shell has none: it becomes the shell.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mirage import PROGRAM
 from mirage.commands.logs import LOGS
-from mirage.experiment.endings import CODES, NOT_DECIDED, OF_GATE, Ending, Failed, Interrupted
+from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.knobs import resolve
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import STUDY, STUDY_TARGET
@@ -119,6 +119,4 @@ def main(arguments: Sequence[str], targets: Targets = TARGETS) -> int:
     screen = Screen()
     ending = run(arguments, screen, targets)
     screen.say(ending.line)
-    if list(arguments) == [resolve.GATE] and ending.word not in OF_GATE:
-        return CODES[NOT_DECIDED]  # 1 says only that a limit is exceeded
     return ending.code

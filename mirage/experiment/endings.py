@@ -10,10 +10,8 @@ from mirage.records.file_names import STATUS_FILE
 from mirage.records.run_folder import RunFolder
 from slurm_mirage.base.files import write_json
 
-PASSED, STOPPED, NOT_DECIDED = "gate: passed", "gate: failed", "gate: undecided"
-OF_GATE = (PASSED, STOPPED, NOT_DECIDED)
-"""Words of the ending of a gate."""
-CODES = {"ok": 0, "invalid": 1, "inconclusive": 1, "failed": 1, "wrong use": 2, PASSED: 0, STOPPED: 1, NOT_DECIDED: 2}
+CODES = {"ok": 0, "invalid": 1, "inconclusive": 1, "failed": 1, "wrong use": 2}
+"""Exit code of the program by the word of an ending; of all targets."""
 OF_VERDICT = {"valid": "ok", "invalid": "invalid", "inconclusive": "inconclusive"}
 """The word of an ending by the verdict on a run."""
 

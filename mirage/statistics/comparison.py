@@ -297,7 +297,8 @@ class _Comparison:
             for kind in ("emulation", "replicas")
         )
         errors = [float(np.mean([error or 0.0 for error in place])) for place in emulation]
-        reaches = [None if None in place else max(error or 0.0 for error in place) for place in replicas]
+        # 0 says that few simulated runs were equal, not that all are.
+        reaches = [None if None in place else max(error or 0.0 for error in place) or None for place in replicas]
         chance = Chance(values, None, group.blocks, (errors[0], errors[1]), (reaches[0], reaches[1]))
         runs = {self.runs[one].folder: self.runs[one].metrics for place in places for one in place}
         against = hindrance(name, runs, (base, mean), group.of_class)

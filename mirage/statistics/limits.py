@@ -1,7 +1,14 @@
-"""Limits on how much worse a metric may become by a change of the configuration, and whether an interval lies within them.
+"""Limits on how much worse a metric may become by a change of the configuration, and whether pairs of runs show that they hold.
 
-The runs of a gate are looked at several times, with more replicas each time. `level_of` shares the 5 % among these looks, so that
-over all of them an interval misses the true difference in at most 5 % of the gates, 2.5 % at either end.
+The runs of a pair, one of each configuration, have the same phase of the scheduler's cycle. A limit is on the mean over all phases,
+and the errors are bounded whatever the distribution over the phases (`paired_bounds`), for all looks together:
+
+- A limit **holds** from `PASSES_FROM` pairs on, if the upper bound of the mean change is within it, where the worst tenth of the
+  phases counts as the best of this tenth. One that does not hold passes with at most 0.9^40 = 1.5 %, the chance that no pair is in
+  the tenth, and `_TAIL` at each look. A gate passes only if each limit holds, so that their number does not matter.
+- A limit is **broken** by fewer pairs if the change is beyond it in more than half of all phases, with an error of `_MOST` at each
+  look; by more, if the lower bound of the mean change is beyond it, with `_TAIL` at each look, where the best quarter of the phases
+  counts as the worst of this quarter (0.75^40 is next to nothing). These errors are divided by the number of limits.
 """
 
 from __future__ import annotations
@@ -14,13 +21,15 @@ from typing import TYPE_CHECKING
 from mirage.metrics.registry import METRICS
 from mirage.text import durations
 
-if TYPE_CHECKING:  # they import scipy, which the check of LIMITS does not need
+if TYPE_CHECKING:  # they import numpy and polars, which the check of LIMITS does not need
+    from mirage.statistics.bootstrap import Floats
     from mirage.statistics.claims import Claim
-    from mirage.statistics.inference import Chance
 
-LOOKS = (3, 5, 8, 12, 20, 32, 50)
-"""Numbers of replicas of each configuration at which a gate looks at its runs."""
-ERROR = 0.05
+LOOKS = (3, 8, 12, 20, 40, 60, 80)
+"""Numbers of replicas of each configuration, and so of pairs of runs, at which a gate looks at its runs."""
+PASSES_FROM = 40
+"""Pairs from which on a limit may hold: 36 are the fewest that miss a group of a tenth of all phases with at most 2.5 %."""
+_TAIL, _MOST = 0.0025, 0.004
 DEFAULT = "wait_mean:+5% wait_p95:+5% response_mean:+5% bounded_slowdown_mean:+5% utilisation:-5%"
 """The limits without LIMITS: the main metrics but the median wait, which may be 0, the longest wait, which is that of one job, and
 the share of immediate starts, which changes with short waits too."""
@@ -107,25 +116,35 @@ def _number(text: str) -> float:
     return float(text)
 
 
-def level_of(look: int) -> float:
-    """Level of the intervals at a look, which is counted from 0: half of what the looks before have left of ERROR is spent."""
-    return 1 - ERROR * 0.5 ** (look + 1)
+@dataclass(frozen=True)
+class Pairs:
+    """Values of a metric before and after in pairs of runs, and by how much the emulation may have changed their means."""
 
+    before: Floats
+    after: Floats
+    errors: tuple[float, float] = (0.0, 0.0)
 
-def interval_of(chance: Chance, *, in_percent: bool, level: float) -> Interval | None:
-    """Interval of the change of a metric. None where its chance is not known; in per cent also where the mean before is 0.
+    def repeated(self, number: int) -> Pairs:
+        """So many pairs, which vary as these do."""
+        from numpy import resize
 
-    Where nothing varies, and it is known that runs do not differ, it is as wide as what the emulation may have added.
-    """
-    estimate = chance.relative() if in_percent else chance.difference()
-    if estimate is not None:
-        return estimate.percent(level) if in_percent else estimate.interval(level)
-    if chance.drawn is not None or not chance.tells_equivalence:
-        return None
-    base, mean = (float(replicas.mean()) for replicas in chance.values)
-    scale = 1.0 if not in_percent else 100 / abs(base) if base else None
-    added = sum(chance.errors)
-    return None if scale is None else ((mean - base - added) * scale, (mean - base + added) * scale)
+        return replace(self, before=resize(self.before, number), after=resize(self.after, number))
+
+    def judge(self, limit: Limit, limits: int) -> tuple[str, Interval]:
+        """The verdict on a limit, and the interval of the change in its unit. limits: how many are judged together"""
+        from mirage.statistics.paired_bounds import is_in_most, mean_bounds
+
+        share = limit.change / 100 if limit.in_percent else 0.0
+        excess = self.after - self.before - (share * abs(self.before) if limit.in_percent else limit.change)
+        excess = -excess if limit.higher_is_better else excess
+        bias = self.errors[1] + abs(1 + share) * self.errors[0]
+        low, high = mean_bounds(excess, _TAIL / limits, _TAIL)
+        scale = 100 / abs(float(self.before.mean())) if limit.in_percent else 1.0
+        change = [limit.change + (-scale if limit.higher_is_better else scale) * end for end in (low - bias, high + bias)]
+        interval = (max(-100.0, min(change)) if limit.in_percent else min(change), max(change))
+        if len(excess) >= PASSES_FROM:
+            return limit.judge(interval), interval
+        return BROKEN if is_in_most(int((excess > bias).sum()), len(excess), _MOST / limits) else UNDECIDED, interval
 
 
 @dataclass(frozen=True)
@@ -133,6 +152,7 @@ class Answer:
     """What is known of a limit.
 
     verdict: HOLDS, BROKEN or UNDECIDED
+    pairs: number of pairs of runs that it is known from
     before, after: means of the metric; None: not known
     interval: of the change, in the limit's unit; None: not known
     why: why it is undecided, and what would decide it
@@ -141,6 +161,7 @@ class Answer:
 
     limit: Limit
     verdict: str
+    pairs: int
     before: float | None
     after: float | None
     interval: Interval | None = None
@@ -158,50 +179,37 @@ class Answer:
         return 100 * change / abs(self.before) if self.before else None
 
 
-def answer(limit: Limit, claim: Claim, look: int) -> Answer:
+def answer(limit: Limit, claim: Claim, look: int, limits: int = 1) -> Answer:
     """What a look at the runs, counted from 0, tells of a limit. Per cent of a mean of 0 are 0 of the metric's unit.
 
     claim: on the limit's metric, for these jobs
+    limits: how many are judged together
     """
-    before, after = claim.pair["baseline_mean"], claim.pair["mean"]
+    before, after, number = claim.pair["baseline_mean"], claim.pair["mean"], LOOKS[look]
     chance, against = claim.chance, claim.finding.unknown or claim.finding.hindrance
     if against or chance is None:
-        return Answer(limit, UNDECIDED, before, after, why=against or "nothing tells its chance")
-    level = level_of(look)
+        return Answer(limit, UNDECIDED, number, before, after, why=against or "nothing tells its chance")
+    pairs = Pairs(chance.values[0], chance.values[1], chance.errors)
     of_nothing = limit.in_percent and before == 0
-    interval = interval_of(chance, in_percent=limit.in_percent and not of_nothing, level=level)
-    if interval is None:
-        why = "nothing varies, and it is not known how far runs may differ"
-        return Answer(limit, UNDECIDED, before, after, why=why, by_replicas=True)
     judged = replace(limit, change=0.0, in_percent=False) if of_nothing else limit
+    verdict, interval = pairs.judge(judged, limits)
     shown = None if of_nothing else interval
-    verdict = judged.judge(interval)
-    if verdict == HOLDS and not chance.tells_equivalence:
-        why = "it is not known how far runs may differ; 12 replicas of each tell it"
-        return Answer(limit, UNDECIDED, before, after, shown, why, by_replicas=True)
     if verdict != UNDECIDED:
-        return Answer(limit, verdict, before, after, shown)
-    replicas = _replicas_for(judged, chance, look)
-    why = (
-        f"{LOOKS[-1]} replicas of each would not decide it" if replicas is None else f"about {replicas} replicas of each decide it"
-    )
-    return Answer(limit, verdict, before, after, shown, why, by_replicas=True)
+        return Answer(limit, verdict, number, before, after, shown)
+    later = (more for more in LOOKS[look + 1 :] if pairs.repeated(more).judge(judged, limits)[0] != UNDECIDED)
+    needed = next(later, None)
+    why = f"{LOOKS[-1]} replicas of each would not decide it" if needed is None else f"about {needed} replicas of each decide it"
+    return Answer(limit, verdict, number, before, after, shown, why, by_replicas=True)
 
 
 def without_change(found: Answer) -> Answer:
-    """The answer where both have the same schedule: the metric does not change."""
-    return Answer(found.limit, found.limit.judge((0.0, 0.0)), found.before, found.after, (0.0, 0.0))
-
-
-def _replicas_for(limit: Limit, chance: Chance, look: int) -> int | None:
-    """Number of replicas at which a later look would decide the limit, if more replicas varied as these do; None for no look."""
-    number = max(map(len, chance.values))
-    for later, replicas in enumerate(LOOKS[look + 1 :], look + 1):
-        more = chance.repeated(-(-replicas // number))
-        interval = interval_of(more, in_percent=limit.in_percent, level=level_of(later))
-        if interval is not None and limit.judge(interval) != UNDECIDED:
-            return replicas
-    return None
+    """The answer where the runs of each pair have the same schedule: the change is 0, and the emulation has no part in it."""
+    if found.limit.judge((0.0, 0.0)) != HOLDS:
+        return found
+    if found.pairs < PASSES_FROM:
+        why = f"{PASSES_FROM} pairs of runs tell whether it holds, {found.pairs} are alike"
+        return replace(found, verdict=UNDECIDED, why=why, by_replicas=True)
+    return replace(found, verdict=HOLDS, interval=(0.0, 0.0), why="", by_replicas=False)
 
 
 def all_of(answers: Sequence[Answer]) -> str:

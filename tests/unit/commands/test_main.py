@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,7 +14,8 @@ import pytest
 
 from mirage import ROOT
 from mirage.commands.main import TARGETS, Command, command, main
-from mirage.experiment.endings import Ending
+from mirage.experiment.endings import CODES, Ending
+from mirage.knobs.resolve import resolve
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -49,13 +51,26 @@ def ends_in(word: str) -> Command:
     return lambda _knobs, _screen: Ending(word, "as asked")
 
 
-fails, undecided, stopped, passed = map(ends_in, ("failed", "gate: undecided", "gate: failed", "gate: passed"))
+ok, invalid, inconclusive, failed, wrong_use = map(ends_in, ("ok", "invalid", "inconclusive", "failed", "wrong use"))
 
 
-@pytest.mark.parametrize(("name", "code"), [("fails", 2), ("undecided", 2), ("stopped", 1), ("passed", 0)])
-def test_code_1_of_a_gate_says_only_that_a_limit_is_exceeded(name: str, code: int) -> None:
-    assert main(["gate"], {"gate": (__name__, name)}) == code
+def endings_of_readme() -> list[tuple[str, int]]:
+    """Words and codes of the table in README.md."""
+    rows = re.findall(r"^\| `([a-z ]+):` \|.*\| (\d) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    return [(word, int(code)) for word, code in rows]
 
 
-def test_a_failure_of_another_target_has_code_1() -> None:
-    assert main(["compare"], {"compare": (__name__, "fails")}) == 1
+def test_there_is_one_set_of_endings() -> None:
+    assert dict(endings_of_readme()) == CODES and len(endings_of_readme()) == len(CODES)
+    (row,) = re.findall(r"^\| last line of a command \|(.*)\|$", (ROOT / "docs/guarantees.md").read_text(), re.MULTILINE)
+    assert re.findall(r"`([a-z ]+):`", row) == list(CODES)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("word", "code"), endings_of_readme())
+def test_each_target_ends_by_this_table(
+    target: str, word: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mirage.commands.main.resolve.resolve", lambda *_: resolve({}, "gate"))
+    assert main([target], {target: (__name__, word.replace(" ", "_"))}) == code
+    assert capsys.readouterr().out.splitlines()[-1] == f"{word}: as asked"

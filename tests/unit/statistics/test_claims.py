@@ -276,8 +276,10 @@ def test_a_longer_log_decides_where_the_jobs_vary() -> None:
     assert "er mean wait for these jobs (" in pair["words"] and " %); for others like them " in pair["words"]
 
 
-def test_few_replicas_of_which_nothing_says_how_far_they_may_differ_are_not_equivalent() -> None:
-    found = [of(compare([replace(run, metrics={**run.metrics, "errors": {name: {"emulation": 0.0} for name in METRICS}})
+@pytest.mark.parametrize("known", [{}, {"replicas": 0.0}])
+def test_few_replicas_of_which_nothing_says_how_far_they_may_differ_are_not_equivalent(known: dict[str, float]) -> None:
+    """0 says only that none of some simulated runs differed."""
+    found = [of(compare([replace(run, metrics={**run.metrics, "errors": {name: {"emulation": 0.0, **known} for name in METRICS}})
                          for run in alike(0.0, replicas=number)], seed=1, resamples=50), "wait_mean", THESE_JOBS)
              for number in (3, MANY_REPLICAS)]  # fmt: skip
     assert [one["verdict"] for one in found] == ["undecided", "equivalent"]
