@@ -6,9 +6,10 @@ and the errors are bounded whatever the distribution over the phases (`paired_bo
 - A limit **holds** from `PASSES_FROM` pairs on, if the upper bound of the mean change is within it, where the worst tenth of the
   phases counts as the best of this tenth. One that does not hold passes with at most 0.9^40 = 1.5 %, the chance that no pair is in
   the tenth, and `_TAIL` at each look. A gate passes only if each limit holds, so that their number does not matter.
-- A limit is **broken** by fewer pairs if the change is beyond it in more than half of all phases, with an error of `_MOST` at each
-  look; by more, if the lower bound of the mean change is beyond it, with `_TAIL` at each look, where the best quarter of the phases
-  counts as the worst of this quarter (0.75^40 is next to nothing). These errors are divided by the number of limits.
+- A limit is **broken** by fewer pairs if the change is beyond it in more than half of all phases, with an error of `_MOST` at 10
+  and at 20 pairs (3 cannot show it); by more, if the lower bound of the mean change is beyond it, with `_TAIL` at each look, where
+  the best quarter of the phases counts as the worst of this quarter (0.75^40 is next to nothing). These errors are divided by the
+  number of limits.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ if TYPE_CHECKING:  # they import numpy and polars, which the check of LIMITS doe
     from mirage.statistics.bootstrap import Floats
     from mirage.statistics.claims import Claim
 
-LOOKS = (3, 8, 12, 20, 40, 60, 80)
+LOOKS = (3, 10, 20, 40, 60, 80)
 """Numbers of replicas of each configuration, and so of pairs of runs, at which a gate looks at its runs."""
 PASSES_FROM = 40
 """Pairs from which on a limit may hold: 36 are the fewest that miss a group of a tenth of all phases with at most 2.5 %."""
-_TAIL, _MOST = 0.0025, 0.004
+_TAIL, _MOST = 0.0025, 0.008
 DEFAULT = "wait_mean:+5% wait_p95:+5% response_mean:+5% bounded_slowdown_mean:+5% utilisation:-5%"
 """The limits without LIMITS: the main metrics but the median wait, which may be 0, the longest wait, which is that of one job, and
 the share of immediate starts, which changes with short waits too."""

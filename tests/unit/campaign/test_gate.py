@@ -157,9 +157,9 @@ def test_a_harmful_change_is_stopped(on: Callable[[Cluster], Cluster]) -> None:
     change()
     ending, _ = ended()
     assert ending.code == 1 and ending.line.startswith("failed: gate failed: wait_mean:+5% is broken (+3")
-    assert len(cluster.played) == 24 and summary()[0] == "# gate failed"
+    assert len(cluster.played) == 20 and summary()[0] == "# gate failed"
     ending, _ = ended(LIMITS="wait_mean:+4min")
-    assert ending.word == "failed" and len(cluster.played) == 24, "the same runs are judged by other limits"
+    assert ending.word == "failed" and len(cluster.played) == 20, "the same runs are judged by other limits"
 
 
 def test_a_change_that_is_inside_the_noise_is_undecided(on: Callable[[Cluster], Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,11 +169,11 @@ def test_a_change_that_is_inside_the_noise_is_undecided(on: Callable[[Cluster], 
     ending, _ = ended(LIMITS="wait_mean:+5%", BUDGET="30min")
     assert ending.code == 1 and ending.line.startswith("inconclusive: gate undecided: wait_mean:+5% is undecided (")
     assert "BUDGET of 30 min is used up, 40 runs of each take about" in ending.line
-    assert len(cluster.played) == 16 and summary()[0] == "# gate undecided"
+    assert len(cluster.played) == 20 and summary()[0] == "# gate undecided"
     monkeypatch.setattr(Campaign, "takes", lambda *_: 0.0)
-    monkeypatch.setattr("mirage.campaign.gate.LOOKS", LOOKS[:4])
+    monkeypatch.setattr("mirage.campaign.gate.LOOKS", LOOKS[:3])
     ending, _ = ended(LIMITS="wait_mean:+5%")
-    assert len(set(cluster.played)) == len(cluster.played) == 2 * LOOKS[3], "the same command goes on"
+    assert len(set(cluster.played)) == len(cluster.played) == 2 * LOOKS[2], "the same command goes on"
     assert ending.word == "inconclusive" and "20 replicas of each do not decide it" in ending.line
 
 
@@ -182,12 +182,12 @@ def test_equal_schedules_hold_each_limit_that_allows_no_change(
 ) -> None:
     """From as many pairs on as it takes to see a group of a tenth of the phases."""
     cluster = on(Cluster(1.0, noise=0.2, is_paired=True))
-    monkeypatch.setattr(Campaign, "takes", lambda *_: 0.0 if len(cluster.played) < 16 else 1e6)
+    monkeypatch.setattr(Campaign, "takes", lambda *_: 0.0 if len(cluster.played) < 20 else 1e6)
     change()
     limits = "wait_mean:+1% wait_p95:+0s"
     ending, _ = ended(LIMITS=limits)
-    assert ending.word == "inconclusive" and len(cluster.played) == 16
-    assert len([line for line in summary() if "40 pairs of runs tell whether it holds, 8 are alike" in line]) == 2
+    assert ending.word == "inconclusive" and len(cluster.played) == 20
+    assert len([line for line in summary() if "40 pairs of runs tell whether it holds, 10 are alike" in line]) == 2
     monkeypatch.setattr(Campaign, "takes", lambda *_: 0.0)
     ending, _ = ended(LIMITS=limits)
     assert ending.code == 0 and len(cluster.played) == 80
@@ -211,8 +211,8 @@ def test_equal_schedules_hold_each_limit_that_allows_no_change(
 def test_a_group_of_phases_that_the_first_pairs_miss_is_seen(
     on: Callable[[Cluster], Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change that lengthens the waits in each fifth run, from the tenth on, by 60 %."""
-    cluster = on(Cluster(1.0, noise=0.0, far=lambda replica: 1.6 if replica > 9 and replica % 5 == 0 else 1.0))
+    """A change that lengthens the waits in each fifth run, from the eleventh on, by 60 %."""
+    cluster = on(Cluster(1.0, noise=0.0, far=lambda replica: 1.6 if replica > 10 and replica % 5 == 0 else 1.0))
     monkeypatch.setattr("mirage.campaign.gate.LOOKS", LOOKS[: LOOKS.index(40) + 1])
     change()
     ending, _ = ended(LIMITS="wait_mean:+5%")
@@ -252,7 +252,7 @@ def test_an_interruption_while_replicas_are_added_loses_nothing(on: Callable[[Cl
     change()
     first, _ = ended()
     (results / "g/status.json").unlink()
-    assert ended()[0] == first and len(cluster.played) == 24
+    assert ended()[0] == first and len(cluster.played) == 20
     assert RunFolder(results / "g").status["ending"] == "ok"
 
 
@@ -284,7 +284,7 @@ def test_what_does_not_fit_into_the_budget_is_not_begun(on: Callable[[Cluster], 
     assert ending.word == "inconclusive" and not cluster.played
     assert "40 runs of each take about" in ending.line and "and BUDGET is 1 s: give more, or fewer jobs" in ending.line
     _, told = ended(BUDGET="2min")
-    assert len(cluster.played) == 24
+    assert len(cluster.played) == 20
     assert "note: a gate passes with 40 runs of each or more, which take about " in told and "and BUDGET is 2 min" in told
 
 
@@ -295,7 +295,7 @@ def test_a_change_without_a_part_in_scheduling_passes_without_runs(on: Callable[
     assert ending.line == "ok: gate passed: nothing differs that has a part in scheduling; nothing was run (results/g/gate.md)"
     assert not cluster.played and summary()[-1] == "- 2 more without a part in scheduling"
     change()
-    assert ended()[0].code == 1 and len(cluster.played) == 24, "the name may be used again"
+    assert ended()[0].code == 1 and len(cluster.played) == 20, "the name may be used again"
 
 
 def test_a_change_that_is_left_out_of_the_emulation_is_undecided(on: Callable[[Cluster], Cluster]) -> None:
@@ -310,7 +310,7 @@ def test_a_change_that_is_left_out_of_the_emulation_is_undecided(on: Callable[[C
 def test_names_of_configurations_are_compared(on: Callable[[Cluster], Cluster], results: Path) -> None:
     cluster = on(Cluster(1.3))
     ending, _ = ended(BEFORE="backfill", AFTER="fifo", NODES="4", CPUS="2")
-    assert ending.code == 1 and set(cluster.played) == {f"{label}-{k}" for label in ("before", "after") for k in range(1, 13)}
+    assert ending.code == 1 and set(cluster.played) == {f"{label}-{k}" for label in ("before", "after") for k in range(1, 11)}
     assert "- `SchedulerType: sched/backfill -> sched/builtin`" in summary()
     assert read_json(results / "g/experiment.json")["inputs"]["CONFIGS"] == "backfill fifo"
 
@@ -332,10 +332,10 @@ def test_without_run_the_name_follows_from_the_inputs(results: Path, on: Callabl
     change()
     ended(RUN="")
     ended(RUN="")
-    assert len(cluster.played) == 24
+    assert len(cluster.played) == 20
     change(new="bf_interval=90")
     ended(RUN="")
-    assert len(cluster.played) == 48 and len(list(results.glob("gate-*/gate.md"))) == 2
+    assert len(cluster.played) == 40 and len(list(results.glob("gate-*/gate.md"))) == 2
 
 
 def test_the_summary_of_many_limits_and_changes_is_short(on: Callable[[Cluster], Cluster]) -> None:

@@ -38,8 +38,8 @@ def test_what_has_no_effect_passes() -> None:
 
 
 def test_what_does_harm_is_stopped_early() -> None:
-    assert set(gate.simulated(gate.normal(0.3, 0.03), gates=20)) == {(BROKEN, 8)}
-    assert set(gate.simulated(gate.normal(0.3, 0.03, gate.FIVE), gate.FIVE, gates=20)) == {(BROKEN, 12)}
+    assert set(gate.simulated(gate.normal(0.3, 0.03), gates=20)) == {(BROKEN, 10)}
+    assert set(gate.simulated(gate.normal(0.3, 0.03, gate.FIVE), gate.FIVE, gates=20)) == {(BROKEN, 10)}
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 35])

@@ -189,10 +189,10 @@ def test_a_change_within_a_limit_holds_it(after: float, verdict: str, text: str)
 
 @pytest.mark.parametrize(("after", "expected"), [(0.5, UNDECIDED), (1.5, BROKEN)])
 def test_fewer_pairs_break_a_limit_but_do_not_hold_it(after: float, expected: str) -> None:
-    (limit,), look = parse("wait_mean:+5%"), LOOKS.index(8)
-    found = answer(limit, claims(after, replicas=8)["wait_mean"], look)
+    (limit,), look = parse("wait_mean:+5%"), LOOKS.index(10)
+    found = answer(limit, claims(after, replicas=10)["wait_mean"], look)
     assert found.verdict == expected and (found.why == "about 40 replicas of each decide it") == (after < 1)
-    assert answer(limit, claims(after, replicas=8)["wait_mean"], look, 2).verdict == UNDECIDED, "each of two has half of the error"
+    assert answer(limit, claims(after, replicas=10)["wait_mean"], look, 9).verdict == UNDECIDED, "each has its share of the error"
 
 
 def test_equal_schedules_hold_limits_from_as_many_pairs_on() -> None:
