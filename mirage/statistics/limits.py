@@ -197,10 +197,15 @@ def answer(limit: Limit, claim: Claim, look: int, limits: int = 1) -> Answer:
     shown = None if of_nothing else interval
     if verdict != UNDECIDED:
         return Answer(limit, verdict, number, before, after, shown)
-    later = (more for more in LOOKS[look + 1 :] if pairs.repeated(more).judge(judged, limits)[0] != UNDECIDED)
-    needed = next(later, None)
+    needed = _replicas_for(judged, pairs, look, limits)
     why = f"{LOOKS[-1]} replicas of each would not decide it" if needed is None else f"about {needed} replicas of each decide it"
     return Answer(limit, verdict, number, before, after, shown, why, by_replicas=True)
+
+
+def _replicas_for(limit: Limit, pairs: Pairs, look: int, limits: int) -> int | None:
+    """Number of replicas at which a later look would decide the limit, if more pairs varied as these do; None for no look."""
+    later = (number for number in LOOKS[look + 1 :] if pairs.repeated(number).judge(limit, limits)[0] != UNDECIDED)
+    return next(later, None)
 
 
 def without_change(found: Answer) -> Answer:
