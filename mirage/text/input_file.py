@@ -87,7 +87,7 @@ def read_below(path: Path, folders: Sequence[Path], most: int) -> bytes:
     real = Path(os.path.realpath(path))
     folder = next((one for one in folders if real != one and real.is_relative_to(one)), None)
     if folder is None:
-        raise ValueError(f"leads out of {_shown(folders[0])}")
+        raise ValueError(f"leads out of {folders[0]}")
     located = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for name in real.relative_to(folder).parts:
