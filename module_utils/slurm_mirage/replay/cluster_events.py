@@ -134,7 +134,7 @@ class EventPlayer:
         began = self._all.history.events_began.get(event.number)
         if began is None:
             seen = self._seen(event)
-            self._all.journal.append("event_began", index=event.number, real=time.time(), seen=seen, **_outside())
+            self._all.journal.append("event_began", index=event.number, real=self._all.now(), seen=seen, **_outside())
         else:
             seen = began["seen"]
         outcome, words = self._outcome(event, ended, None if began is None else seen)
@@ -152,7 +152,7 @@ class EventPlayer:
         outcomes, timeline = self._all.history.events_done, self._all.timeline
         left = (event for event in self._planned if event.action in _TAKES_CONTROLLER and event.number not in outcomes)
         event = next(left, None)
-        if event is None or event.action != events.TAKE_BACK or timeline.instant(Happen(event)) > time.time():
+        if event is None or event.action != events.TAKE_BACK or timeline.instant(Happen(event)) > self._all.now():
             return
         self._takes_back = True
         try:
@@ -309,15 +309,16 @@ class EventPlayer:
 
     def _await_other_controller(self, seen: int) -> None:
         """Wait until another controller answers than that which was `seen`. Raises Failed and Stopped."""
-        deadline = real_time.now() + PATIENCE
+        waker = self._all.waker
+        deadline = waker.time.real_now() + PATIENCE
         while True:
             # While the two change places a question may have no answer.
             with contextlib.suppress(ResourceManagerError):
                 if self._all.manager.controller().boot_time != seen:
                     return
-            if real_time.now() > deadline:
+            if waker.time.real_now() > deadline:
                 raise Failed(f"the first controller did not take control back within {PATIENCE:g} s; see its log")
-            self._all.waker.sleep(AGAIN_AFTER)
+            waker.sleep(AGAIN_AFTER)
 
     def controller_ended(self) -> tuple[int | None, float]:
         """The event that has ended the controller since its last restart was noticed, and the real instant; None if none has."""
@@ -353,12 +354,12 @@ class EventPlayer:
             self._end(signal.SIGTERM)
             return
         is_known = manager.controller().boot_time == history.boot_time
-        since = time.time()
+        since = self._all.now()
         manager.reconfigure()
         boot_time = manager.controller().boot_time
         if is_known and boot_time != history.boot_time:
             # Slurm 23.11 and later start a new process for it, which forgets nothing.
-            self._all.journal.append("restarted", real=time.time(), since=since, boot_time=boot_time, by_event=event.number)
+            self._all.journal.append("restarted", real=self._all.now(), since=since, boot_time=boot_time, by_event=event.number)
 
     def begin(self) -> None:
         """Before the start of the run: end a configuration that an unfinished run has left. Raises Failed or Stopped."""
@@ -382,7 +383,8 @@ class EventPlayer:
 
     def _restart_controller(self) -> None:
         """End the controller in order, and wait for the answer of the next one. Raises Failed or Stopped."""
-        controller, deadline = self._all.manager.controller, real_time.now() + PATIENCE
+        controller, waker = self._all.manager.controller, self._all.waker
+        deadline = waker.time.real_now() + PATIENCE
         before = self._all.retry_until_answered(controller).boot_time
         try:
             self._end(signal.SIGTERM)
@@ -390,9 +392,9 @@ class EventPlayer:
             log.error("the configuration is not the cluster's own one before the next start of the controller: %s", error)
             return
         while self._all.retry_until_answered(controller).boot_time == before:
-            if real_time.now() > deadline:
+            if waker.time.real_now() > deadline:
                 raise Failed(f"the controller was not restarted within {PATIENCE:g} s")
-            self._all.waker.sleep(LOOK)
+            waker.sleep(LOOK)
 
     # ---- commands of the user ----
 

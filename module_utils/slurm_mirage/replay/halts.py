@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import statistics
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
+
+from ..clock.time_source import TimeSource
 
 Answer = TypeVar("Answer")
 
@@ -43,7 +44,8 @@ class Halt:
 class Halts:
     """Halts that were noticed and not taken yet. Threads may call it at the same time."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: TimeSource) -> None:
+        self._time = time
         self._lock = threading.Lock()
         self._lengths: dict[str, deque[float]] = {}
         self._alive_at = 0.0
@@ -60,14 +62,14 @@ class Halts:
 
         Raises what `request` does.
         """
-        began = time.time()
+        began = self._time.now()
         try:
             answer = request()
         except Exception:
             with self._lock:
                 self._unanswered = min(began, self._unanswered or began)
             raise
-        self._answered(kind, began, time.time())
+        self._answered(kind, began, self._time.now())
         return answer
 
     def _answered(self, kind: str, began: float, now: float) -> None:
@@ -85,7 +87,7 @@ class Halts:
     def beat(self) -> None:
         """Note a heartbeat of the replay, about once a second."""
         with self._lock:
-            now = time.time()
+            now = self._time.now()
             if self._beat is not None and now - self._beat > BEAT_MISSED_AFTER:
                 self._noticed.append(Halt(REPLAY, self._beat, now))
             self._beat = now

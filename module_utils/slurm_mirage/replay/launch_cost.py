@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import math
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -178,14 +177,12 @@ def measure(
 
 def _held_by(job_id: int, completions: CompletionReader, sleep: Callable[[float], None]) -> float | None:
     """Virtual seconds from start to end of a job in the manager's record, after GAP or later; None if there is no such record."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
+    for _ in range(math.ceil(PATIENCE / GAP)):
         sleep(GAP)
         for job in completions.read():
             if job.job_id == job_id and job.state == "COMPLETED":
                 return float((job.end or 0) - (job.start or 0))
-        if time.monotonic() >= deadline:
-            return None
+    return None
 
 
 def _in_turn(speed: float, probes: Sequence[Probe]) -> list[tuple[int, float]]:

@@ -12,7 +12,6 @@ import errno
 import logging
 import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, MutableMapping, Sequence, Set
 from contextlib import suppress
@@ -23,6 +22,7 @@ from ..base import csv_text
 from ..base.files import write_json
 from ..clock import real_time
 from ..clock.clock import Clock
+from ..clock.time_source import TimeSource
 from ..jobs.plan import PlanRow
 from ..rm.api import (
     CompletionReader,
@@ -113,10 +113,10 @@ class Status:
     real: float = 0.0
     virtual: float = 0.0
 
-    def write(self, path: Path, clock: Clock) -> None:
+    def write(self, path: Path, clock: Clock, time: TimeSource) -> None:
         """Rewrite progress.json."""
-        self.virtual = clock.virtual_now() / 1e9
-        self.real = real_time.now()
+        self.virtual = clock.virtual_at(time.now_ns()) / 1e9
+        self.real = time.real_now()
         write_json(path, asdict(self), durable=False)
 
 
@@ -131,13 +131,15 @@ class Heartbeat(threading.Thread):
         began: Callable[[], float | None],
         diagnostics: Sequence[DiagnosticMetric],
         halts: Halts,
+        time: TimeSource,
     ) -> None:
         super().__init__(name="heartbeat", daemon=True)
+        self._time = time
         self._diagnostics, self._halts = diagnostics, halts
         self._status, self._clock, self._began = status, clock, began
         self._path, self._metrics = folder / "progress.json", folder / prometheus.NAME
         self._over = threading.Event()
-        self._first = (real_time.now(), time.time()) if real_time.is_preloaded() else None
+        self._first = (time.real_now(), time.now()) if real_time.is_preloaded() else None
 
     def run(self) -> None:
         """The thread's work."""
@@ -146,7 +148,7 @@ class Heartbeat(threading.Thread):
         while not self._over.is_set():
             self.beat(beats % prometheus.EVERY == 0)
             beats += 1
-            real_time.pause(self._over, 1.0)
+            self._time.pause(self._over, 1.0)
 
     def beat(self, with_metrics: bool) -> None:
         """Write the status now."""
@@ -154,11 +156,11 @@ class Heartbeat(threading.Thread):
             self._halts.beat()
         else:
             real, virtual = self._first
-            self._status.pace = round((time.time() - virtual) / max(real_time.now() - real, 1e-3), 3)
+            self._status.pace = round((self._time.now() - virtual) / max(self._time.real_now() - real, 1e-3), 3)
         began = self._began()
-        self._status.elapsed = round(time.time() - began, 3) if began else 0.0
+        self._status.elapsed = round(self._time.now() - began, 3) if began else 0.0
         try:
-            self._status.write(self._path, self._clock)
+            self._status.write(self._path, self._clock, self._time)
             if with_metrics:
                 prometheus.write(self._metrics, asdict(self._status), self._diagnostics)
         except OSError as error:
@@ -192,12 +194,13 @@ class Monitor(threading.Thread):
         known: Mapping[int, int],
         position: Callable[[float], float],
         halts: Halts,
+        time: TimeSource,
         poke: Callable[[], None],
         held: Callable[[], Set[int]] = frozenset,
     ) -> None:
         super().__init__(name="monitor", daemon=True)
         self._held_by_events = held
-        self._answered, self._known, self._halts = answered, known, halts
+        self._answered, self._known, self._halts, self._time = answered, known, halts, time
         self._folder, self._manager, self._completions = folder, manager, completion_log
         self._plan, self._clock, self._sample_interval = plan, clock, sample_interval
         self._status, self._poke = status, poke
@@ -246,10 +249,10 @@ class Monitor(threading.Thread):
     def _watch(self) -> None:
         real_time.become_observer()
         while not self._over.is_set():
-            began, real, took = time.monotonic(), time.time(), 0.0
+            began, real, took = self._time.monotonic(), self._time.now(), 0.0
             try:
                 self.look()
-                took = time.monotonic() - began if self._halts.ended_at < real else 0.0
+                took = self._time.monotonic() - began if self._halts.ended_at < real else 0.0
             except ResourceManagerError as error:
                 log.warning("monitor: %s", error)
             except OSError as error:
@@ -258,18 +261,18 @@ class Monitor(threading.Thread):
             if real_time.is_preloaded():
                 self._pause_beside_event_clock()
             else:
-                self._over.wait(pause_after(took))
+                self._time.wait(self._over, pause_after(took))
 
     def _pause_beside_event_clock(self) -> None:
         """Wait for the next round: some real seconds, until all jobs have ended, or until the manager may forget some that have."""
-        looked, lines = time.time(), self._lines
+        looked, lines = self._time.now(), self._lines
         for _ in range(round(EVENT_POLL_INTERVAL / EVENT_LOOK_INTERVAL)):
-            if real_time.pause(self._over, EVENT_LOOK_INTERVAL):
+            if self._time.pause(self._over, EVENT_LOOK_INTERVAL):
                 return
             with suppress(OSError):
                 self._read_completions()
             all_ended = len(self._seen) == len(self._plan)
-            if self._lines > lines and (all_ended or time.time() - looked > EVENT_DESCRIBED_WITHIN):
+            if self._lines > lines and (all_ended or self._time.now() - looked > EVENT_DESCRIBED_WITHIN):
                 return
 
     def stop(self) -> None:
@@ -279,7 +282,7 @@ class Monitor(threading.Thread):
 
     def look(self) -> None:
         """One round of all queries that are due. Raises ResourceManagerError."""
-        now = time.time()
+        now = self._time.now()
         known, wanted = frozenset(self._known), self._held_by_events()
         self.controller = self._halts.ask("controller", self._manager.controller)
         self._answered[self.controller.boot_time] = now
@@ -326,7 +329,7 @@ class Monitor(threading.Thread):
 
     def _estimate_time_left(self, active: Sequence[QueuedJob], now: float) -> None:
         """Estimate the time left, once the first sample has the size of the machine; with a long plan not in each round."""
-        began = time.monotonic()
+        began = self._time.monotonic()
         if not self._status.processors or began < self._estimate_at:
             return
         virtual_now = self._clock.virtual_at(int(now * 1e9)) / 1e9
@@ -346,7 +349,7 @@ class Monitor(threading.Thread):
         )
         self._status.time_left_least, self._status.time_left_most = round(left.least, 1), round(left.most, 1)
         self._status.time_left_cause = left.cause
-        self._estimate_at = began + (time.monotonic() - began) / ESTIMATE_SHARE
+        self._estimate_at = began + (self._time.monotonic() - began) / ESTIMATE_SHARE
 
     def _watch_for_stall(self, active: Sequence[QueuedJob], now: float) -> None:
         limits = [self._plan[self._indices[job.name]].limit_minutes for job in active if job.state is not JobState.PENDING]
@@ -371,10 +374,10 @@ class Monitor(threading.Thread):
         """Keep the details of each run of a job that has ended. Each is asked for once, whatever the answer."""
         wanted = sorted(job_id for job_id, runs in self._runs.items() if self._described[job_id] < runs and job_id not in active)
         known = self._status.submitted
-        is_urgent = not active or real_time.is_preloaded() or time.monotonic() > self._described_at + DESCRIBED_WITHIN
+        is_urgent = not active or real_time.is_preloaded() or self._time.monotonic() > self._described_at + DESCRIBED_WITHIN
         if not wanted or not (is_urgent or len(wanted) * MANY >= known):
             return
-        self._described_at = time.monotonic()
+        self._described_at = self._time.monotonic()
         everything = len(wanted) * FEW >= known
         size = len(wanted) if everything else 500
         for first in range(0, len(wanted), size):

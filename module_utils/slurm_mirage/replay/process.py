@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 import signal
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from ..base.run_lock import signed_by
 from ..base.run_settings import RunSettings
 from ..clock import real_time
 from ..clock.event_clock import SPEED
+from ..clock.time_source import TimeSource
 from ..rm.api import SUBMIT_TIMEOUT
 
 LONGEST_WAIT = 3600.0
@@ -74,9 +73,12 @@ class Waker:
 
     On an event clock a wait with a limit and a file would look at the clock every few milliseconds, and time would stand until it
     has. So the main thread waits without a limit, and other threads, which only sleep, wake it up to the nanosecond.
+
+    time: in which the replay lives
     """
 
-    def __init__(self) -> None:
+    def __init__(self, time: TimeSource | None = None) -> None:
+        self.time = time or TimeSource()
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._alarms: set[int] = set()
         """Virtual instants (ns since the epoch) at which a thread wakes the main thread."""
@@ -108,11 +110,10 @@ class Waker:
             limit: float | None = min(seconds, LONGEST_WAIT)
             if real_time.is_preloaded():
                 # Time stands while this thread works: the sum is the instant that the caller has subtracted from.
-                instant = real_time.nanoseconds(time.time() + min(seconds, LONGEST_WAIT))
+                instant = real_time.nanoseconds(self.time.now() + min(seconds, LONGEST_WAIT))
                 self._set_alarm(instant // _ROUNDING * _ROUNDING + 2 * _ROUNDING)
                 limit = None
-            ready, _, _ = select.select([self._reader], [], [], limit)
-            if ready:
+            if self.time.is_readable(self._reader, limit):
                 os.read(self._reader, 4096)
         self.check()
 
@@ -129,17 +130,17 @@ class Waker:
 
     def sleep_until(self, instant: int) -> None:
         """Wait until a virtual instant (ns since the epoch) of an event clock, also if `wake` is called. Raises Stopped."""
-        while time.time_ns() < instant:
+        while self.time.now_ns() < instant:
             self.check()
             self._set_alarm(instant)
-            select.select([self._reader], [], [])
+            self.time.is_readable(self._reader, None)
             os.read(self._reader, 4096)
         self.check()
 
     def sleep(self, seconds: float) -> None:
         """Wait for this time, also if `wake` is called. Raises Stopped."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
+        until = self.time.monotonic() + seconds
+        while (left := until - self.time.monotonic()) > 0:
             self.wait(left)
 
 
@@ -151,7 +152,7 @@ def take_lock(path: Path, waker: Waker) -> int:
     whether its job exists.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    deadline = time.monotonic() + SUBMIT_TIMEOUT
+    deadline = waker.time.monotonic() + SUBMIT_TIMEOUT
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -160,7 +161,7 @@ def take_lock(path: Path, waker: Waker) -> int:
             holder = signed_by(descriptor)
             if holder is not None:
                 raise WrongUse(f"{path.parent}: is being replayed by process {holder[0]}") from None
-            if time.monotonic() > deadline:
+            if waker.time.monotonic() > deadline:
                 raise WrongUse(f"{path.parent}: a submission of an earlier replay has not ended") from None
             waker.wait(0.1)
     os.ftruncate(descriptor, 0)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
@@ -181,14 +180,14 @@ class Recovery:
 
     def unsettle(self) -> None:
         """The controller or the replay was killed: wait for the nodes before jobs are submitted again."""
-        self._all.unsettled_since, self._registered_at = time.time(), math.inf
+        self._all.unsettled_since, self._registered_at = self._all.now(), math.inf
 
     def compare(self) -> bool:
         """Compare, and correct what differs; returns whether nothing did and no node is waited for.
 
         Raises Failed or Stopped.
         """
-        began = time.time()
+        began = self._all.now()
         self._all.manager.expect(())
         self._all.doubtful = False
         self._notice_restart()
@@ -202,7 +201,7 @@ class Recovery:
         removed = [job_id for _, job_id in comparison.surplus + comparison.stale]
         if removed:
             # Before they are cancelled: a replay that is killed meanwhile knows whose ends these are.
-            self._all.journal.append("removing", real=time.time(), surplus=comparison.surplus, stale=comparison.stale)
+            self._all.journal.append("removing", real=self._all.now(), surplus=comparison.surplus, stale=comparison.stale)
             self._all.retry_until_answered(lambda: self._all.manager.cancel(removed))
         revived = [job_id for _, job_id in comparison.revived]
         if revived:
@@ -221,7 +220,7 @@ class Recovery:
             )
             self._all.journal.append(
                 "compared",
-                real=time.time(),
+                real=self._all.now(),
                 resubmitted=missing,
                 found=sorted(comparison.unjournalled),
                 surplus=comparison.surplus,
@@ -236,9 +235,10 @@ class Recovery:
         return settled and comparison.clean
 
     def _may_be_forgotten(self, index: int) -> bool:
-        """Whether the controller was restarted after the submission of a job: else it forgets the job only after its end."""
+        """Whether the controller was restarted after the submission of a job, or at the same instant, as an event clock stands
+        between the two: else it forgets the job only after its end."""
         submitted_at = self._all.history.submitted_at[index]
-        return any(restart["real"] > submitted_at for restart in self._all.history.restarts)
+        return any(restart["real"] >= submitted_at for restart in self._all.history.restarts)
 
     def _account_for(self, unrecorded: Sequence[int], lost: Sequence[int]) -> None:
         """Determine the final states of jobs without a line in the completion log, and save the manager's details of these jobs."""
@@ -263,7 +263,7 @@ class Recovery:
         if controller.boot_time != submitter.history.boot_time:
             self._close_partitions()
             submitter.retry_until_answered(lambda: submitter.skip_ids(controller.next_id))
-            now = time.time()
+            now = self._all.now()
             since = submitter.answered.get(submitter.history.boot_time, now)
             by_event = None
             if submitter.player is not None:
@@ -280,7 +280,7 @@ class Recovery:
         submitter = self._all
         if not submitter.history.closed:
             partitions = submitter.retry_until_answered(submitter.manager.open_partitions)
-            submitter.journal.append("closed", partitions=partitions, real=time.time())
+            submitter.journal.append("closed", partitions=partitions, real=submitter.now())
         submitter.retry_until_answered(lambda: submitter.manager.set_partitions(submitter.history.closed, are_open=False))
 
     def _renew_dependencies(self) -> None:
@@ -300,20 +300,20 @@ class Recovery:
         submitter = self._all
         if submitter.history.closed:
             submitter.manager.set_partitions(submitter.history.closed, are_open=True)
-            submitter.journal.append("opened", real=time.time())
+            submitter.journal.append("opened", real=submitter.now())
 
     def _settled(self) -> bool:
         """Whether all nodes have registered with the controller a moment ago, if that matters now."""
         if self._all.unsettled_since is None:
             return True
         nodes = self._all.retry_until_answered(self._all.manager.nodes)
-        now = time.time()
+        now = self._all.now()
         if not nodes.groups["unknown"] or now > self._all.unsettled_since + REGISTRATION_TIMEOUT:
             self._registered_at = min(self._registered_at, now)
         return now >= self._registered_at + KILLING
 
     def _plan_next(self, settled: bool, clean: bool) -> None:
-        now = time.time()
+        now = self._all.now()
         if not settled:
             self.again_at = now + LOOK_INTERVAL
         elif self._all.unsettled_since is not None or not clean:

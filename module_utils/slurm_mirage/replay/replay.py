@@ -14,7 +14,6 @@ import logging
 import math
 import os
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -92,7 +91,7 @@ class Replay:
     """One run of the program over a run folder; `lock` is the locked file descriptor that a running submission shares."""
 
     def __init__(self, folder: Path, lock: int, waker: Waker, connect: Connect, beside: Beside | None = None) -> None:
-        self.folder, self.waker = folder, waker
+        self.folder, self.waker, self.time = folder, waker, waker.time
         run_settings = RunSettings.read(folder / "run.json")
         self.settings = settings = Settings.of(run_settings)
         kind = kind_of(run_settings)
@@ -133,7 +132,7 @@ class Replay:
             raise WrongUse(f"{self.folder}/plan.csv: is not the plan that this run was started with")
         diagnostics = self.manager.records.diagnostic_metrics
         heartbeat = Heartbeat(
-            self.status, self.folder, self.clock, self.submitter.timeline.began, diagnostics, self.submitter.halts
+            self.status, self.folder, self.clock, self.submitter.timeline.began, diagnostics, self.submitter.halts, self.time
         )
         heartbeat.start()
         monitor = None
@@ -174,7 +173,7 @@ class Replay:
         Raises Failed or Stopped.
         """
         if self.driver is not None:
-            instant = time.time_ns()
+            instant = self.time.now_ns()
             end_controller(self.instance, pid, self.driver, self.waker, number)
             # It depends on the host when this process notices that the controller is back.
             self.waker.sleep_until(instant + NOTICED_AFTER * 1_000_000_000)
@@ -194,7 +193,7 @@ class Replay:
         self.status.phase, self.status.message = phase, message
         if self.history.start:
             try:
-                self.journal.append(phase, real=time.time(), message=message)
+                self.journal.append(phase, real=self.time.now(), message=message)
             except OSError as error:  # the disk is full; the next replay needs no line about the end of this one
                 log.error("the journal cannot be written: %s", error)
 
@@ -228,7 +227,7 @@ class Replay:
         if begin is not None:
             self.waker.sleep_until(begin)
             clock_page.begin_record(self.instance, begin)
-        now = time.time_ns()
+        now = self.time.now_ns()
         self.journal.append(
             "start",
             real=now / 1e9,
@@ -258,7 +257,7 @@ class Replay:
     def _resume(self, gap: float) -> None:
         """Go on after an interruption: the rest of the schedule moves by its length, so that the gaps between the jobs
         stay. Jobs that were overdue when it began are submitted at once, in order."""
-        self.journal.append("resumed", real=time.time(), gap=gap, submitted=len(self.history.job_ids))
+        self.journal.append("resumed", real=self.time.now(), gap=gap, submitted=len(self.history.job_ids))
         log.info("resumed after %.1f s: %d of %d submitted", gap, len(self.history.job_ids), len(self.plan))
         self.submitter.count()
         self.recovery.unsettle()
@@ -267,7 +266,7 @@ class Replay:
     def _gap(self) -> float:
         """For how long this run was interrupted: since the last instant at which it is known to have been alive, by the journal or
         by the progress."""
-        now, outside = time.time(), real_time.now()
+        now, outside = self.time.now(), self.time.real_now()
         progress: dict[str, Any] = {}
         with suppress(Damaged):
             progress = read_json(self.folder / "progress.json", PROGRESS) or {}
@@ -291,7 +290,7 @@ class Replay:
             submitter.note_ends(monitor.ended, recovery.unrecorded.keys())
             instant, action = timeline.next()
             self.status.phase = "submitting" if len(self.history.job_ids) < len(self.plan) else "draining"
-            now = time.time()
+            now = self.time.now()
             if action is not None and instant <= now:
                 timeline.take(action)
                 submitter.carry_out(action, monitor.ended_for_good)
@@ -307,7 +306,7 @@ class Replay:
             until = min(until, now + (1.0 if on_event_clock or not awaits_ends else ENDS_INTERVAL))
         self.waker.wait(until - now)
         if on_event_clock:
-            self.submitter.halts.missed(until, time.time())
+            self.submitter.halts.missed(until, self.time.now())
 
     def _may_disagree(self, monitor: Monitor) -> bool:
         """Whether journal and controller may disagree."""
@@ -315,7 +314,7 @@ class Replay:
         fresh = monitor.looked_at > self.recovery.compared_at
         restarted = fresh and controller is not None and controller.boot_time != self.history.boot_time
         unaccounted = fresh and not monitor.unaccounted <= self.recovery.unrecorded.keys()
-        return restarted or unaccounted or self.submitter.doubtful or time.time() >= self.recovery.again_at
+        return restarted or unaccounted or self.submitter.doubtful or self.time.now() >= self.recovery.again_at
 
     def _note_halts(self, monitor: Monitor) -> None:
         """Journal the halts that ended before the monitor's last round. A halt with a restart of the controller counts as the
@@ -347,6 +346,7 @@ class Replay:
             self.history.job_ids,
             self.submitter.timeline.position,
             self.submitter.halts,
+            self.time,
             self.waker.wake,
             lambda: self.events.held | self.submitter.held(),
         )
@@ -362,7 +362,7 @@ class Replay:
         write_json(self.folder / "result.json", self._result(monitor))
         # After the end of the run in its result: what happens now is none of its disturbances.
         self.events.restore_configuration()
-        self.journal.append("finished", real=time.time())
+        self.journal.append("finished", real=self.time.now())
         self.status.phase, self.status.message, self.status.time_left_cause = "finished", "", ""
         self.status.time_left_least = self.status.time_left_most = 0.0
         log.info("finished: %s", dict(self._states()))
@@ -407,7 +407,7 @@ class Replay:
             "messages": self._complaints(),
             "began": self.submitter.timeline.began(),
             "last_submission": max(history.submitted_at.values(), default=None),
-            "ended": time.time(),
+            "ended": self.time.now(),
             **self._clock_at_end(),
         }
 

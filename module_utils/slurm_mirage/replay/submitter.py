@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -84,9 +83,9 @@ class Submitter:
     """
     answered: dict[int | None, float] = field(default_factory=dict)
     """Real instant of the last answer of each controller, by its start: kept by the monitor."""
-    halts: Halts = field(default_factory=Halts)
 
     def __post_init__(self) -> None:
+        self.halts = Halts(self.waker.time)
         self.other_ids: Callable[[], int] = lambda: 0
         """Returns the highest id of the jobs that are submitted beside the plan."""
         self.indices = {row.name: row.index for row in self.plan}
@@ -104,7 +103,7 @@ class Submitter:
         for row in self.plan:
             if row.array is not None:
                 self._arrays.setdefault(row.array, []).append(row.index)
-        self.timeline = Timeline(actions_of(self.plan, self.events), self.clock, self.journal)
+        self.timeline = Timeline(actions_of(self.plan, self.events), self.clock, self.journal, self.waker.time)
         self.player: EventPlayer | None = None
         """Carries out the events; the replay sets it."""
 
@@ -112,6 +111,10 @@ class Submitter:
     def history(self) -> History:
         """The journal's history."""
         return self.journal.history
+
+    def now(self) -> float:
+        """The present instant, in real seconds since the epoch."""
+        return self.waker.time.now()
 
     # ---- actions ----
 
@@ -228,10 +231,10 @@ class Submitter:
             return self._submit_array(tasks)
         if event == Submit.event:
             self.manager.expect(self._expected(row))
-        began = time.time()
+        began = self.now()
         job_id, retries, was_found = self._until_accepted(row, row.name, lambda: self._submit(row))
         self.doubtful = self.doubtful or retries > 0
-        return self.submitted([(row.index, job_id)], event, began, time.time(), retries, was_found)
+        return self.submitted([(row.index, job_id)], event, began, self.now(), retries, was_found)
 
     def _array_of(self, row: PlanRow) -> list[PlanRow]:
         """The tasks of the job's array that are to be submitted; empty for a job of its own, and without arrays."""
@@ -256,17 +259,17 @@ class Submitter:
             )
 
         self.manager.expect(())
-        began = time.time()
+        began = self.now()
         array, retries, was_found = self._until_accepted(tasks[0], name, submit)
         self.doubtful = self.doubtful or retries > 0
         jobs = [(row.index, arrays.task_id(array, row.task)) for row in tasks]
-        return self.submitted(jobs, Submit.event, began, time.time(), retries, was_found)
+        return self.submitted(jobs, Submit.event, began, self.now(), retries, was_found)
 
     def _expected(self, row: PlanRow) -> Iterator[Submission]:
         """The submissions of a job, and of those that are due next and soon, up to the first that depends on others: ids may
         change."""
         yield self._submission(row)
-        soon = time.time() + SOON
+        soon = self.now() + SOON
         for action in self.timeline.submissions():
             following = action.row
             if following.index == row.index:
@@ -389,7 +392,7 @@ class Submitter:
         never = row.dependency == NEVER
         return Submission(
             name=row.name,
-            command=self.kind.command_line(row, self.clock.virtual_now() / 1e9, runtime, record),
+            command=self.kind.command_line(row, self.clock.virtual_at(self.waker.time.now_ns()) / 1e9, runtime, record),
             processors=row.processors,
             nodes=row.nodes,
             limit_minutes=row.limit_minutes,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
 
 from ..clock.clock import Clock
+from ..clock.time_source import TimeSource
 from .actions import ENDED, RESUBMITTED, START, SUBMITTED, Action, Event, Submit
 from .journal import Journal
 
@@ -24,8 +24,8 @@ _ANCHORS = {SUBMITTED: SUBMITTED, RESUBMITTED: SUBMITTED, ENDED: ENDED}
 class Timeline:
     """The actions that are not done according to the journal, and appending to it what is done."""
 
-    def __init__(self, actions: Iterable[Action], clock: Clock, journal: Journal) -> None:
-        self._clock, self._journal, self._history = clock, journal, journal.history
+    def __init__(self, actions: Iterable[Action], clock: Clock, journal: Journal, time: TimeSource) -> None:
+        self._clock, self._journal, self._history, self._time = clock, journal, journal.history, time
         self._fixed: deque[Action] = deque()
         """Actions whose instants count from the start, in order."""
         self._after: dict[str, dict[int, list[Action]]] = {SUBMITTED: {}, ENDED: {}}
@@ -103,7 +103,7 @@ class Timeline:
 
         Raises OSError with nothing added.
         """
-        dated = [event if "real" in event else {**event, "real": time.time()} for event in events]
+        dated = [event if "real" in event else {**event, "real": self._time.now()} for event in events]
         if not dated:
             return
         self._journal.append_all(dated)

@@ -1,7 +1,7 @@
 """A resource manager in memory, for tests of the replay: it starts jobs in the order of their submission, and plays sigsleep.
 
 It shares nothing with rm/slurm but the protocol: its states, its record of ended jobs, its details and its statistics have other
-names and formats. It lives in real time. Everything that a test changes is an attribute or a method of `InMemory`.
+names and formats. Everything that a test changes is an attribute or a method of `InMemory`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import math
 import re
 import shlex
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from slurm_mirage.clock.time_source import TimeSource
 from slurm_mirage.jobs import arrays, sigsleep_log
 from slurm_mirage.rm.api import (
     NODE_GROUPS,
@@ -125,8 +126,8 @@ class InMemory(ResourceManager):
 
     records = InMemoryRecords()
 
-    def __init__(self, directory: Path, processors: int = 4) -> None:
-        self.directory, self.processors = directory, processors
+    def __init__(self, directory: Path, processors: int = 4, time: TimeSource | None = None) -> None:
+        self.directory, self.processors, self.time = directory, processors, time or TimeSource()
         self.refused: set[str] = set()
         """Names of jobs that are never accepted."""
         self.changes: list[tuple[str, ...]] = []
@@ -194,7 +195,7 @@ class InMemory(ResourceManager):
             del self.jobs[kept:]
             self._next_id = max((job.number for job in self.jobs), default=0) + 1
             self.boot_time += 1
-            self._registered_at = time.time() + registration
+            self._registered_at = self.time.now() + registration
 
     def named(self, name: str) -> list[Job]:
         """All jobs of this name that are not forgotten."""
@@ -202,17 +203,21 @@ class InMemory(ResourceManager):
 
     # ---- time ----
 
-    def _call(self) -> None:
-        """The beginning of each call."""
-        time.sleep(max(0.0, self.stopped_until - time.time()))
-        if self.unavailable:
-            self.unavailable -= 1
-            raise Unavailable("nobody there")
-        self._advance()
+    @contextmanager
+    def _called(self) -> Iterator[None]:
+        """Each call: it waits while nothing is answered, and begins with the present state."""
+        if (left := self.stopped_until - self.time.now()) > 0:
+            self.time.wait(threading.Event(), left)
+        with self._lock:
+            if self.unavailable:
+                self.unavailable -= 1
+                raise Unavailable("nobody there")
+            self._advance()
+            yield
 
     def _advance(self) -> None:
         """Bring everything up to the present."""
-        now = time.time()
+        now = self.time.now()
         for job in [*self._unwritten]:
             if now >= (job.end or now) + self.lines_late[job.submission.name]:
                 self._unwritten.remove(job)
@@ -289,16 +294,14 @@ class InMemory(ResourceManager):
     # ---- the protocol ----
 
     def controller(self) -> Controller:
-        with self._lock:
-            self._call()
+        with self._called():
             return Controller(self.boot_time, self._next_id, "in memory", bool(self.shares))
 
     def account_shares(self) -> list[AccountShare]:
         return self.shares
 
     def diagnostics(self) -> dict[str, int | None]:
-        with self._lock:
-            self._call()
+        with self._called():
             return {"waiting": sum(job.state == "waits" for job in self.jobs), "unknown": None}
 
     def log_size(self) -> int:
@@ -312,8 +315,7 @@ class InMemory(ResourceManager):
         self.expected.append((len(self.accepted), [job.name for job in islice(jobs, 3)]))
 
     def submit(self, job: Submission) -> Submitted:
-        with self._lock:
-            self._call()
+        with self._called():
             if job.name in self.refused or job.request.words in self.refused_requests:
                 raise Refused("never")
             number = self._accept(job, held=bool(job.request.hold))
@@ -325,7 +327,7 @@ class InMemory(ResourceManager):
             return Submitted(number)
 
     def _accept(self, job: Submission, held: bool = False) -> int:
-        self.jobs.append(Job(self._next_id, job, time.time(), held=held, number=self._next_id))
+        self.jobs.append(Job(self._next_id, job, self.time.now(), held=held, number=self._next_id))
         self.accepted.append(job.name)
         self._next_id += 1
         self._advance()
@@ -335,11 +337,10 @@ class InMemory(ResourceManager):
         return self.most
 
     def submit_array(self, name: str, tasks: Mapping[int, Submission], at_once: int | None = None) -> Submitted:
-        with self._lock:
-            self._call()
+        with self._called():
             array, self._next_id = self._next_id, self._next_id + 1
             for task, job in tasks.items():
-                self.jobs.append(Job(arrays.task_id(array, task), job, time.time(), array=name, number=array))
+                self.jobs.append(Job(arrays.task_id(array, task), job, self.time.now(), array=name, number=array))
                 self.accepted.append(job.name)
             self._advance()
             if (action := self.after.pop(len(self.accepted), None)) is not None:
@@ -350,49 +351,42 @@ class InMemory(ResourceManager):
             return Submitted(array)
 
     def use_up_id(self, name: str) -> int:
-        with self._lock:
-            self._call()
+        with self._called():
             return self._accept(Submission(name, "exec true", 1, None, 1, "", ""), held=True)
 
     def make_placeholder(self, job_id: int, name: str) -> None:
-        with self._lock:
-            self._call()
+        with self._called():
             for job in self._of([job_id]):
                 self.placeholders += 1
                 job.submission, job.held, job.array = Submission(name, "exec true", 1, None, 1, "", ""), True, ""
 
     def cancel(self, job_ids: Iterable[int]) -> None:
-        with self._lock:
-            self._call()
+        with self._called():
             for job in self._of(job_ids):
                 if job.active:
-                    self._finish(job, "removed", time.time())
+                    self._finish(job, "removed", self.time.now())
 
     def cancel_named(self, name: str) -> None:
         self.cancel([job.id for job in self.named(name)])
 
     def hold(self, job_ids: Iterable[int]) -> None:
-        with self._lock:
-            self._call()
+        with self._called():
             for job in self._of(job_ids):
                 job.held = True
 
     def release(self, job_ids: Iterable[int]) -> None:
-        with self._lock:
-            self._call()
+        with self._called():
             for job in self._of(job_ids):
                 job.held = False
 
     def requeue(self, job_ids: Iterable[int]) -> None:
-        with self._lock:
-            self._call()
+        with self._called():
             for job in self._of(job_ids):
                 job.state, job.start = "waits", None
                 self.requeued[job.id] += 1
 
     def requeues(self, job_id: int) -> int:
-        with self._lock:
-            self._call()
+        with self._called():
             return self.requeued[job_id]
 
     def environment(self) -> Mapping[str, str]:
@@ -424,11 +418,10 @@ class InMemory(ResourceManager):
         self.boot_time += self.restarts_to_reconfigure
 
     def _change(self, *words: str) -> None:
-        with self._lock:
-            self._call()
-        if words[1] in self.refused:
-            raise Refused(f"{words[1]} is not known")
-        self.changes.append(words)
+        with self._called():
+            if words[1] in self.refused:
+                raise Refused(f"{words[1]} is not known")
+            self.changes.append(words)
         if words[1] in self.killed_after:
             self.killed_after.discard(words[1])
             raise KeyboardInterrupt
@@ -440,8 +433,7 @@ class InMemory(ResourceManager):
         raise Refused("dependencies stay as they are")
 
     def queue(self, names: Sequence[str] = (), ended: bool = False) -> list[QueuedJob]:
-        with self._lock:
-            self._call()
+        with self._called():
             chosen = (job for job in self.jobs if not names or (job.array or job.submission.name) in names)
             return [_queued(job) for job in chosen if ended or job.active]
 
@@ -449,8 +441,7 @@ class InMemory(ResourceManager):
         return dict(Counter(job.state for job in self.jobs if job.active))
 
     def details(self, job_ids: Sequence[int], everything: bool = False) -> list[JobDetails]:
-        with self._lock:
-            self._call()
+        with self._called():
             return [self.records.details(job.line()) for job in self._of(job_ids)]
 
     def completions_size(self) -> int:
@@ -460,10 +451,9 @@ class InMemory(ResourceManager):
         return _Reader(self.records, self._path, offset)
 
     def nodes(self) -> Nodes:
-        with self._lock:
-            self._call()
+        with self._called():
             busy = sum(job.submission.processors for job in self.jobs if job.state == "plays")
-            group = "unknown" if time.time() < self._registered_at else "allocated" if busy else "idle"
+            group = "unknown" if self.time.now() < self._registered_at else "allocated" if busy else "idle"
             groups = {**dict.fromkeys(NODE_GROUPS, 0), group: 1}
             return Nodes({"present": 1}, groups, 0, int(group != "unknown"), self.processors, busy)
 
@@ -471,13 +461,11 @@ class InMemory(ResourceManager):
         return ""
 
     def open_partitions(self) -> list[str]:
-        with self._lock:
-            self._call()
+        with self._called():
             return [PARTITION] if self.is_open else []
 
     def set_partitions(self, names: Iterable[str], *, are_open: bool) -> None:
-        with self._lock:
-            self._call()
+        with self._called():
             assert list(names) == [PARTITION]
             self.is_open = are_open
 

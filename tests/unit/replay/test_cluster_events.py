@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from slurm_mirage.jobs.cluster_events import ClusterEvent, as_settings, events_o
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.replay.actions import Happen, Submit, actions_of
 from slurm_mirage.replay.cluster_events import Away
+from slurm_mirage.replay.replay import Replay
 
 __all__ = ["run"]
 
@@ -136,9 +136,9 @@ def test_after_a_restart_of_the_controller_what_it_may_have_forgotten_is_changed
 
 
 @pytest.fixture
-def farm(run: Run) -> Iterator[None]:
-    """A process that stands for the controller. When it has ended, another one is started, which has forgotten nothing."""
-    instance, children, is_over = run.manager.directory, list[subprocess.Popen[bytes]](), threading.Event()
+def farm(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process that stands for the controller. When it was ended, another one is started, which has forgotten nothing."""
+    instance, children, end = run.manager.directory, list[subprocess.Popen[bytes]](), Replay._end_controller
     (instance / "run").mkdir()
 
     def start() -> None:
@@ -146,18 +146,17 @@ def farm(run: Run) -> Iterator[None]:
         state = {"pid": os.getpid(), "start_time": start_time(os.getpid()), "controller_pid": children[-1].pid}
         write_json(instance / "run/farm.json", state)
 
-    def serve() -> None:
-        while children[-1].wait() == -signal.SIGTERM and not is_over.is_set():
-            run.manager.restart(forget=0)
-            start()
+    def end_and_start(replay: Replay, pid: int, number: signal.Signals) -> None:
+        end(replay, pid, number)
+        assert children[-1].wait() == -signal.SIGTERM
+        run.manager.restart(forget=0)
+        start()
 
+    monkeypatch.setattr(Replay, "_end_controller", end_and_start)
     start()
-    thread = threading.Thread(target=serve)
-    thread.start()
     yield
-    is_over.set()
     children[-1].kill()
-    thread.join()
+    children[-1].wait()
 
 
 @pytest.mark.usefixtures("farm")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -58,7 +57,7 @@ def test_a_job_that_is_released_while_the_monitor_looks_is_not_released_by_it(ru
         if not names and any(job.held for job in found):
             slow.append(1)
             while not any(event["event"] == "released" for event in run.events()):
-                time.sleep(0.05)
+                run.time.sleep(0.05)
         return found
 
     monkeypatch.setattr(run.manager, "queue", slowly)

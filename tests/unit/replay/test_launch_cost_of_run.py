@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from in_memory_rm import InMemory, Job
 from journals import start_event
+from virtual_time import VirtualTime
 
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.plan import PlanRow
-from slurm_mirage.replay import launch_cost
 from slurm_mirage.replay.journal import Journal
 from slurm_mirage.replay.launch_cost import NARROW_JOBS, WIDE_JOBS, LaunchCost, Width
 from slurm_mirage.replay.monitor import Status
@@ -23,14 +23,14 @@ from slurm_mirage.rm.api import CompletedJob, CompletionReader, Nodes, Refused, 
 
 SPEED = 100.0
 NODES, PROCESSORS = 20, 4
-WAKER = Waker()  # one for all: it opens a pipe
+WAKER = Waker(VirtualTime())  # one for all: it opens a pipe
 
 
 class Machine(InMemory):
     """A machine of 20 nodes with 4 processors, on which jobs end soon."""
 
     def __init__(self, directory: Path, narrowest: int = 1) -> None:
-        super().__init__(directory, NODES * PROCESSORS)
+        super().__init__(directory, NODES * PROCESSORS, WAKER.time)
         self.narrowest = narrowest
         """Processors that a job has at least."""
         self.silent = {"r.launch"}
@@ -52,7 +52,7 @@ class Machine(InMemory):
     @staticmethod
     def _due(job: Job) -> float:
         assert job.start is not None
-        return job.start + 0.01
+        return job.start + 0.2
 
     def completions(self, offset: int) -> CompletionReader:  # type: ignore[override]
         manager, reader = self, super().completions(offset)
@@ -74,11 +74,6 @@ def submitter(folder: Path, plan: list[PlanRow], manager: InMemory, known: Launc
     kind = Sigsleep("sigsleep", "sigsleep.log", None)
     journal = Journal(folder / "journal.jsonl")
     return Submitter(folder, settings, plan, Clock(speed=SPEED), manager, kind, journal, WAKER, Status("r", len(plan)))
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch_cost, "GAP", 0.002)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ def test_a_process_does_not_write_files_again_that_are_removed(tmp_path: Path) -
                 time.sleep(0.01)
             remove_from(writer.pid, [*files, tmp_path / "none"])
             assert is_stopped(writer.pid)
-            time.sleep(0.1)
             assert list(tmp_path.iterdir()) == []
         finally:
             writer.kill()

@@ -10,15 +10,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from journals import start_event
+from virtual_time import VirtualTime
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.run_lock import signed_by
+from slurm_mirage.clock.time_source import TimeSource
 from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.programs.replay import main
@@ -163,8 +164,20 @@ def test_one_replay_per_folder(tmp_path: Path) -> None:
     os.close(take_lock(path, Waker()))
 
 
+class Hold(TimeSource):
+    """Another process holds the lock until this one waits for it."""
+
+    def __init__(self, holder: subprocess.Popen[bytes]) -> None:
+        self.holder, self.waits = holder, 0
+
+    def is_readable(self, descriptor: int, seconds: float | None) -> bool:
+        self.waits += 1
+        self.holder.communicate()
+        return False
+
+
 def test_the_lock_waits_for_a_submission_that_outlived_its_replay(tmp_path: Path) -> None:
-    """A shell takes the lock as a replay does, and is killed; its child, like an sbatch under way, keeps it for a while."""
+    """A process takes the lock as a replay does, and is killed; its child, like an sbatch under way, keeps it for a while."""
     path = tmp_path / "replay.lock"
     code = (
         "import os, sys, subprocess, signal\n"
@@ -172,38 +185,39 @@ def test_the_lock_waits_for_a_submission_that_outlived_its_replay(tmp_path: Path
         "from slurm_mirage.replay.process import Waker, sign_lock, take_lock\n"
         f"lock = take_lock(Path({str(path)!r}), Waker())\n"
         "sign_lock(lock)\n"
-        "child = subprocess.Popen(['sleep', '0.7'], pass_fds=[lock])\n"
+        "child = subprocess.Popen(['cat'], pass_fds=[lock])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=False)
-    assert holder_of(path) is None
-    waited = time.monotonic()
-    os.close(take_lock(path, Waker()))
-    assert time.monotonic() - waited > 0.2
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as killed:
+        killed.wait()
+        assert holder_of(path) is None
+        held = Hold(killed)
+        os.close(take_lock(path, Waker(held)))
+    assert held.waits == 1
 
 
 def test_waits_are_ended_by_a_wish_to_stop() -> None:
     waker = Waker()
-    timer = threading.Timer(0.05, lambda: waker._stop(signal.SIGTERM, None))
-    timer.start()
+    thread = threading.Thread(target=lambda: waker._stop(signal.SIGTERM, None))
+    thread.start()
     with pytest.raises(Stopped):
-        waker.sleep(60)
-    timer.join()
+        waker.sleep(600)
+    thread.join()
     with pytest.raises(Stopped):
         waker.wait(0)
 
 
 def test_a_wake_up_before_the_wait_is_not_lost() -> None:
-    waker = Waker()
+    """Nor does one end more waits than those before its bytes are read."""
+    time = VirtualTime()
+    waker = Waker(time)
     for _ in range(100_000):
         waker.wake()
-    began = time.monotonic()
-    for _ in range(100):
+    ended = 0
+    while time.monotonic() == 0:
         waker.wait(0.5)
-        if time.monotonic() - began > 0.4:
-            break
-    waker.wait(0.01)
-    assert not waker.stopping
+        ended += 1
+    assert time.monotonic() == 0.5 and 1 < ended < 100
 
 
 def waiting(job_id: int, reason: str = "Resources") -> QueuedJob:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from mirage.records.collect import collect
 from mirage.records.run_folder import RunFolder
 from slurm_mirage.jobs import arrays
 from slurm_mirage.replay.journal import Journal
-from slurm_mirage.replay.process import Waker
 
 __all__ = ["run"]  # a fixture
 FIRST, LAST = 2, 6
@@ -33,17 +31,6 @@ def plan(run: Run, **changes: Any) -> None:
     run.manager.most = arrays.MOST_TASKS
 
 
-def play(run: Run, seconds: float = 30.0) -> dict[str, Any]:
-    """Replay the plan, which must not take longer."""
-    waker = Waker()
-    timer = threading.Timer(seconds, lambda: waker._stop(15, None))
-    timer.start()
-    try:
-        return run.play(waker)
-    finally:
-        timer.cancel()
-
-
 def ids(run: Run) -> list[int]:
     """The ids in the journal, in order of submission."""
     return [event["slurm_id"] for event in run.events() if event["event"] in ("submitted", "resubmitted")]
@@ -51,7 +38,7 @@ def ids(run: Run) -> list[int]:
 
 def test_an_array_is_submitted_at_once(run: Run) -> None:
     plan(run)
-    result = play(run)
+    result = run.play()
     run.check_each_was_played_once()
     assert ids(run)[2:7] == [arrays.task_id(3, task) for task in range(5)]
     assert run.manager.accepted == [row.name for row in run.plan]
@@ -63,7 +50,7 @@ def test_an_array_is_submitted_at_once(run: Run) -> None:
 def test_tasks_are_single_jobs_where_arrays_may_not_be_so_large(run: Run, most: int) -> None:
     plan(run)
     run.manager.most = most
-    play(run)
+    run.play()
     run.check_each_was_played_once()
     assert all(arrays.array_and_task(job_id) is None for job_id in ids(run))
 
@@ -73,7 +60,7 @@ def test_a_task_is_cancelled_without_the_others(run: Run) -> None:
     run.plan[FIRST] = replace(run.plan[FIRST], runtime=60.0, cancel_after=0.3)
     run.plan[FIRST + 1] = replace(run.plan[FIRST + 1], cancel_after=0.0)
     run.rewrite()
-    result = play(run)
+    result = run.play()
     assert result["states"] == {"CANCELLED": 2, "COMPLETED": 6}
     assert {job.submission.name for job in run.manager.jobs if job.state == "removed"} == set(TASKS[:2])
 
@@ -82,7 +69,7 @@ def test_a_job_waits_for_a_task(run: Run) -> None:
     plan(run)
     run.plan[7] = replace(run.plan[7], dependency=f"afterany:{run.plan[LAST].id}")
     run.rewrite()
-    play(run)
+    run.play()
     run.check_each_was_played_once()
     [last], [task] = run.manager.named("r.107"), run.manager.named(TASKS[-1])
     assert last.submission.dependency == f"afterany:{arrays.task_id(3, LAST - FIRST)}"
@@ -92,7 +79,7 @@ def test_a_job_waits_for_a_task(run: Run) -> None:
 def test_an_accepted_array_whose_answer_was_lost_is_found_by_its_name(run: Run) -> None:
     plan(run)
     run.manager.unanswered.add(arrays.array_name(TASKS[0]))
-    result = play(run)
+    result = run.play()
     run.check_each_was_played_once()
     assert run.manager.accepted == [row.name for row in run.plan]
     assert result["retries"] == 1
@@ -117,8 +104,8 @@ def test_a_replay_that_was_killed_while_it_journalled_an_array_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "append_all", killed)
         with pytest.raises(KeyboardInterrupt):
-            play(run)
-    result = play(run)
+            run.play()
+    result = run.play()
     run.check_each_was_played_once()
     assert run.manager.accepted == [row.name for row in run.plan]
     assert (result["submitted"], result["resubmitted"]) == (8, 0)
@@ -133,7 +120,7 @@ def test_tasks_that_a_restarted_controller_forgot_are_submitted_again(
     """In part or as a whole, when the last of them or a later job was accepted; some run on until the node registers."""
     plan(run, runtime=0.4)
     run.manager.after[accepted] = lambda: run.manager.restart(forget, registration)
-    result = play(run)
+    result = run.play()
     run.check_each_was_played_once()
     assert len(result["restarts"]) == 1 and run.manager.is_open
     assert sum(result["states"].values()) == 8
@@ -144,7 +131,7 @@ def test_a_restarted_controller_gives_an_array_a_number_that_others_had(run: Run
     """It is given up if all of it waits. Tasks that have started are left alone."""
     plan(run, processors=width)
     run.manager.after[2] = lambda: run.manager.restart(forget=1)
-    play(run)
+    run.play()
     run.check_each_was_played_once()
     assert (run.manager.placeholders > 0) == (width == 4)
 
@@ -153,7 +140,7 @@ def test_its_records_are_collected(run: Run) -> None:
     plan(run)
     run.plan[LAST] = replace(run.plan[LAST], runtime=60.0, cancel_after=0.5)
     run.rewrite()
-    play(run)
+    run.play()
     shutil.copy(run.manager.directory / "ended.jsonl", run.folder)
     rows = [{"id": row.id, "submit": row.due, "runtime": row.runtime, "requested": 60.0} for row in run.plan]
     pl.DataFrame(rows).write_csv(run.folder / "workload.csv")
@@ -167,7 +154,7 @@ def test_its_records_are_collected(run: Run) -> None:
 
 def test_the_manager_in_memory_numbers_tasks_when_they_start(run: Run) -> None:
     plan(run)
-    play(run)
+    run.play()
     manager: InMemory = run.manager
     numbers = [job.number for job in manager.jobs if job.array]
     assert len(set(numbers)) == 5 and all(number > 3 for number in numbers)

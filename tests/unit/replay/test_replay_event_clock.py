@@ -24,6 +24,7 @@ from slurm_mirage.base.processes import is_stopped
 from slurm_mirage.base.run_settings import RunSettings
 from slurm_mirage.clock import clock_page, instance_clock, real_time
 from slurm_mirage.clock.event_clock import DRIVER
+from slurm_mirage.clock.time_source import TimeSource
 from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
@@ -261,7 +262,7 @@ def test_figures_are_differences() -> None:
 
 
 def test_a_wake_up_that_comes_late_was_a_halt_of_the_replay() -> None:
-    halts = Halts()
+    halts = Halts(TimeSource())
     halts.missed(1000.0, 1004.9)
     halts.missed(2000.0, 1990.0)
     assert halts.take(3000.0) == []
@@ -286,16 +287,31 @@ def test_jobs_of_a_run_on_the_event_clock_have_the_clock_file() -> None:
 
 def test_threads_wake_the_main_thread_and_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each wait that is interrupted is repeated: one thread sleeps until its end, however often. Time stands while they work."""
+    began, alarms, over = 1_000_000_000, list[int](), threading.Event()
+
+    def sleep_until(instant: int) -> None:
+        alarms.append(instant)
+        if instant >= began + 300_000_000:
+            over.wait()
+
     monkeypatch.setattr(real_time, "is_preloaded", lambda: True)
-    waker = Waker()
-    until_, now = time.monotonic() + 0.3, time.time()
-    with monkeypatch.context() as stands:
-        stands.setattr(time, "time", lambda: now)
-        for _ in range(50):
-            waker.wake()
-            waker.wait(0.3)
-    assert sum(thread.name == "alarm" for thread in threading.enumerate()) == 1
+    monkeypatch.setattr(real_time, "sleep_until", sleep_until)
+    waker = Waker(Standing(began))
+    for _ in range(50):
+        waker.wake()
+        waker.wait(0.3)
+    assert len(alarms) <= 1
     waker.wait(0.01)
-    assert sum(thread.name == "alarm" for thread in threading.enumerate()) <= 2
-    waker.sleep(until_ - time.monotonic() + 0.05)
-    assert time.monotonic() >= until_ + 0.05
+    assert sorted(alarms) == [began + 10_002_000, began + 300_002_000]
+    over.set()
+    waker.wait(0.3)
+
+
+class Standing(TimeSource):
+    """Time that stands at an instant (ns since the epoch)."""
+
+    def __init__(self, instant: int) -> None:
+        self._instant = instant
+
+    def now(self) -> float:
+        return self._instant / 1e9

@@ -7,8 +7,6 @@ import json
 import math
 import os
 import shutil
-import threading
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 from in_memory_rm import InMemory
+from virtual_time import VirtualTime
 
 from mirage.records import run_files
 from mirage.records.collect import collect
@@ -34,10 +33,10 @@ RUNS = 0.2  # seconds that a job runs
 
 
 class Run:
-    """A run of jobs of two processors on a manager of four; jobs 100, 101, ... are due every 20 ms."""
+    """A run of jobs of two processors on a manager of four; jobs 100, 101, ... are due every 20 ms. All seconds are virtual."""
 
-    def __init__(self, folder: Path, manager: InMemory) -> None:
-        self.folder, self.manager = folder, manager
+    def __init__(self, folder: Path, manager: InMemory, time: VirtualTime) -> None:
+        self.folder, self.manager, self.time = folder, manager, time
         self.plan: list[PlanRow] = []
 
     def write(self, jobs: int, **changes: Any) -> None:
@@ -66,7 +65,7 @@ class Run:
         """Replay the plan, or go on with it; result.json."""
         lock = os.open(self.folder / "replay.lock", os.O_RDWR | os.O_CREAT)
         try:
-            Replay(self.folder, lock, waker or Waker(), registry.connect).run()
+            Replay(self.folder, lock, waker or Waker(self.time), registry.connect).run()
         finally:
             os.close(lock)
         result: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
@@ -91,7 +90,8 @@ class Run:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     folder = tmp_path / "runs/r"
     folder.mkdir(parents=True)
-    manager = InMemory(tmp_path)
+    time = VirtualTime()
+    manager = InMemory(tmp_path, time=time)
     implementation = registry.Implementation(lambda settings, lock: manager, manager.records)
     monkeypatch.setitem(registry.IMPLEMENTATIONS, "memory", implementation)
     # Nothing here takes as long as with a real manager.
@@ -104,7 +104,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         (submitter, "FIRST_DELAY", 0.02),
     ):
         monkeypatch.setattr(module, name, seconds)
-    return Run(folder, manager)
+    return Run(folder, manager, time)
 
 
 def test_a_plan_is_played_to_its_end(run: Run) -> None:
@@ -216,7 +216,7 @@ def test_the_manager_is_told_which_jobs_come_next(run: Run) -> None:
     run.write(5, due=0.0)
     run.plan[3:] = [replace(row, due=3600.0) for row in run.plan[3:]]
     run.rewrite()
-    waker = Waker()
+    waker = Waker(run.time)
     run.manager.after[3] = lambda: waker._stop(0, None)
     with pytest.raises(Stopped):
         run.play(waker)
@@ -305,7 +305,7 @@ def test_a_cancellation_that_a_restarted_controller_forgot_is_repeated(run: Run,
             manager.restart(forget=0)
 
     monkeypatch.setattr(manager, "cancel_named", cancel_and_forget)
-    result = expect_end(run)
+    result = run.play()
     assert result["states"] == {"COMPLETED": 2, "CANCELLED": 1} and len(result["restarts"]) == 1
 
 
@@ -318,17 +318,17 @@ def test_a_waiting_job_is_not_cancelled_before_nodes_have_registered(run: Run, m
     [cancel, cancel_named] = [manager.cancel, manager.cancel_named]
 
     def note(ids: list[int]) -> None:
-        cancelled.update((job.submission.name, time.time()) for job in manager.jobs if job.id in ids)
+        cancelled.update((job.submission.name, run.time.now()) for job in manager.jobs if job.id in ids)
         cancel(ids)
 
     def note_name(name: str) -> None:
-        cancelled[name] = time.time()
+        cancelled[name] = run.time.now()
         cancel_named(name)
 
     monkeypatch.setattr(manager, "cancel", note)
     monkeypatch.setattr(manager, "cancel_named", note_name)
     manager.after[3] = lambda: manager.restart(forget=0, registration=0.8)
-    result = expect_end(run)
+    result = run.play()
     assert cancelled["r.102"] > manager._registered_at
     assert result["states"] == {"COMPLETED": 2, "CANCELLED": 1} and result["restarts"] != []
     [event] = [event for event in run.events() if event["event"] == "cancelled"]
@@ -343,17 +343,6 @@ def test_ids_that_come_again_are_used_up(run: Run) -> None:
     journalled = [event["slurm_id"] for event in run.events() if event["event"] in ("submitted", "resubmitted")]
     assert len(journalled) == len(set(journalled)), "no job has the id of another"
     assert {job.state for job in run.manager.named("r.skip")} <= {"removed"}
-
-
-def expect_end(run: Run, seconds: float = 20.0) -> dict[str, Any]:
-    """Replay the plan, which must not take longer."""
-    waker = Waker()
-    timer = threading.Timer(seconds, lambda: waker._stop(15, None))
-    timer.start()
-    try:
-        return run.play(waker)
-    finally:
-        timer.cancel()
 
 
 @pytest.mark.parametrize(
@@ -372,7 +361,7 @@ def test_a_job_whose_end_is_not_recorded_ends_the_wait(run: Run, remembers: floa
     run.rewrite()
     run.manager.lines_lost, run.manager.remembers = {"r.101"}, remembers
     run.manager.silent = {"r.101"} if is_silent else set()
-    result = expect_end(run)
+    result = run.play()
     assert run.manager.accepted == [row.name for row in run.plan]
     assert Counter(result["states"]) == Counter({"COMPLETED": 3}) + Counter({state: 1})
     assert (result["resubmitted"], result["submitted"]) == (0, 4)
@@ -385,7 +374,7 @@ def test_a_line_that_comes_late_counts(run: Run) -> None:
     run.write(4)
     run.manager.lines_late = {"r.101": 0.6}
     run.manager.remembers = 0.0
-    result = expect_end(run)
+    result = run.play()
     run.check_each_was_played_once()
     assert run.manager.accepted == [row.name for row in run.plan]
     assert sum(result["states"].values()) == 4
@@ -396,18 +385,13 @@ def test_the_details_that_were_kept_tell_the_end_to_a_replay_that_goes_on(run: R
     run.plan[0] = replace(run.plan[0], runtime=10.0)
     run.rewrite()
     run.manager.lines_lost, run.manager.silent = {"r.101"}, {"r.101"}
-    waker, kept = Waker(), run.folder / "suspended.jsonl"
+    waker, kept = Waker(run.time), run.folder / "suspended.jsonl"
 
-    def stop_once_kept() -> None:
-        while not (kept.exists() and "r.101" in kept.read_text()):
-            time.sleep(0.05)
-        waker._stop(15, None)
-
-    threading.Thread(target=stop_once_kept, daemon=True).start()
+    run.time.when(lambda: kept.exists() and "r.101" in kept.read_text(), lambda: waker._stop(15, None))
     with pytest.raises(Stopped):
         run.play(waker)
     run.manager.remembers = 0.0
-    result = expect_end(run)
+    result = run.play()
     assert run.manager.accepted == [row.name for row in run.plan]
     assert result["states"] == {"COMPLETED": 4}
 
@@ -417,7 +401,7 @@ def test_a_controller_that_does_nothing_for_a_while_was_halted(run: Run, monkeyp
     run.write(8, due=0.0)
 
     def stop() -> None:
-        run.manager.stopped_until = time.time() + 1.5
+        run.manager.stopped_until = run.time.now() + 1.5
 
     run.manager.after[5] = stop
     result = run.play()
@@ -433,7 +417,7 @@ def test_a_controller_that_was_restarted_was_halted_once(run: Run, monkeypatch: 
     run.write(8, due=0.0, runtime=0.5)
 
     def die() -> None:
-        run.manager.stopped_until = time.time() + 1.0
+        run.manager.stopped_until = run.time.now() + 1.0
         run.manager.restart(forget=3, registration=1.1)
 
     run.manager.after[5] = die
@@ -471,7 +455,7 @@ def test_held_jobs_are_released(run: Run) -> None:
 
 def test_a_replay_that_was_stopped_goes_on(run: Run) -> None:
     run.write(6)
-    waker = Waker()
+    waker = Waker(run.time)
     run.manager.after[3] = lambda: waker._stop(15, None)
     with pytest.raises(Stopped):
         run.play(waker)

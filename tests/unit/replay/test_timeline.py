@@ -11,6 +11,7 @@ import pytest
 from journals import start_event
 
 from slurm_mirage.clock.clock import Clock
+from slurm_mirage.clock.time_source import TimeSource
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.replay.actions import Action, Cancel, Event, Submit, actions_of
 from slurm_mirage.replay.journal import Journal
@@ -40,7 +41,7 @@ class Opened:
         self.journal = Journal(self._path)
         if self.journal.history.start is None:
             self.journal.append_all([START])
-        self.timeline = Timeline(actions_of(self._plan), Clock(speed=SPEED), self.journal)
+        self.timeline = Timeline(actions_of(self._plan), Clock(speed=SPEED), self.journal, TimeSource())
 
     def reopen(self) -> None:
         """Let another replay go on with the journal."""
