@@ -163,12 +163,10 @@ packages: ## install the Debian packages that the tests need, as root or with su
 	@tests/install_packages.sh $(PACKAGES)
 
 .PHONY: unit
-# A test that fails is run again, at most twice: the machine is busy with the other parts of `make test`. It is named in either case.
-REPEAT := --reruns 2 --reruns-delay 10 -r aR
 # Tests wait for half of their time, so there is one process more than processors. One thread each for OpenBLAS: a test that forks ends its threads, and the next multiplication would wait for them (OpenBLAS in numpy 2).
 unit: $(STAMP) ## unit tests, sigsleep's with real signals, the virtual clock's with real programs, on all cores
 	$(call need,$(UNIT_TOOLS))
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --dist worksteal --durations=30 $(REPEAT)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --dist worksteal --durations=30
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## COUNT (10000) mutated files for each reader of files, of the same SEED (any) the same; within 5 s and 500 MiB

@@ -279,8 +279,8 @@ def failed_tasks(lines: Sequence[str]) -> Iterator[str]:
 
 
 def named_tests(lines: Sequence[str]) -> list[str]:
-    """The lines of pytest's summary that name a test which failed, or which was run again, each once."""
-    return list(dict.fromkeys(line[:300] for line in lines if re.match(r"(FAILED|ERROR|RERUN) \S+::", line)))
+    """The lines of pytest's summary that name a test which failed, each once."""
+    return list(dict.fromkeys(line[:300] for line in lines if re.match(r"(FAILED|ERROR) \S+::", line)))
 
 
 def table(rows: Sequence[tuple[str, str, float]]) -> str:
@@ -291,7 +291,7 @@ def table(rows: Sequence[tuple[str, str, float]]) -> str:
 
 
 def report(outcomes: Sequence[Outcome], earlier: Sequence[tuple[str, float]]) -> int:
-    """Print the table, failed tasks, tests that failed or were run again, and the parts that failed. Returns the exit code."""
+    """Print the table, failed tasks, tests that failed, and the parts that failed. Returns the exit code."""
     rows = [(name, "", seconds) for name, seconds in earlier]
     for outcome in outcomes:
         rows += [

@@ -122,7 +122,7 @@ def _findings(content: Content, base: str, other: str, names: Sequence[str]) -> 
     if sentences := [pair["words"] for _, pair in pairs if pair[THESE_JOBS]["verdict"] in DIFFERENT]:
         parts.append(Part(f"Differences of {other} against {base} that are significant:", points=sentences))
     else:
-        parts.append(Part(f"No difference of {other} against {base} is significant here."))
+        parts.append(Part(f"No difference of {other} against {base} is significant here.", is_wide=True))
     if equal := [f"{noun}: {pair['words']}" for noun, pair in pairs if pair[THESE_JOBS]["verdict"] == "equivalent"]:
         parts.append(Part("Metrics that are the same within the margin:", points=equal))
     return parts

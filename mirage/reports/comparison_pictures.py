@@ -68,6 +68,7 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
     of_others = (
         alt.Chart(clipped).mark_rule(strokeWidth=1.5).encode(y=y, x=alt.X("low of others:Q", scale=scale), x2="high of others:Q")
     )
+    kinds = [kind for kind in (_SIGNIFICANT, _EQUIVALENT, _UNDECIDED) if kind in table["certainty"]]
     points = (
         alt.Chart(clipped)
         .mark_point(size=110, stroke=theme.INK, opacity=1)
@@ -77,7 +78,7 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
             fill=alt.Fill(
                 "certainty:N",
                 scale=alt.Scale(domain=[_SIGNIFICANT, _EQUIVALENT, _UNDECIDED], range=[theme.BLUE, "#8f8f8f", "white"]),
-                legend=alt.Legend(direction="vertical", symbolStrokeColor=theme.INK),
+                legend=alt.Legend(direction="vertical", symbolStrokeColor=theme.INK, values=kinds),
             ),
         )
     )

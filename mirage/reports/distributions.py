@@ -160,7 +160,7 @@ def waits_over_time(over_time: Mapping[str, Any], run: str, record: str) -> Pict
         .encode(
             x=alt.X("x:Q", axis=alt.Axis(title=f"{unit} from the first submission", tickCount=6), scale=theme.from_zero()),
             y=alt.Y("wait:Q", axis=alt.Axis(title=f"mean wait, {y_unit}", tickCount=5), scale=theme.from_zero()),
-            color=alt.Color("of:N", scale=colours, legend=alt.Legend(symbolStrokeWidth=2.5)),
+            color=alt.Color("of:N", scale=colours, legend=theme.line_legend()),
             strokeDash=alt.StrokeDash("of:N", scale=dashes),
         )
     )

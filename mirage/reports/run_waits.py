@@ -70,7 +70,7 @@ def _over_time(run: Run, member: Mapping[str, Any]) -> Timeline | None:
     drawn = [steps for steps in series if steps.values.any()]
     inks = [colours.get(steps.name, INK if steps.name == UNEXPLAINED else _GREY) for steps in drawn]
     words = "Jobs in the queue by why they waited, on top of each other."
-    return Timeline(frame.begin, frame.end, [frame.areas("wait-causes", "Waiting jobs by cause", words, drawn, inks)])
+    return Timeline(frame.begin, frame.end, [frame.areas("wait-causes", "Waiting jobs by cause", words, drawn, inks, "jobs")])
 
 
 def _level(spans: pl.DataFrame, name: str, frame: Timeline) -> Steps:

@@ -106,7 +106,7 @@ def metric_picture(name: str, lines: list[dict[str, str]]) -> Picture | None:
             fill=alt.Fill(
                 "verdict:N",
                 scale=alt.Scale(domain=list(_FILLS), range=list(_FILLS.values())),
-                legend=alt.Legend(symbolStrokeColor=theme.BLUE),
+                legend=alt.Legend(symbolStrokeColor=theme.BLUE, values=[kind for kind in _FILLS if kind in rows["verdict"]]),
             ),
         )
     )

@@ -6,7 +6,7 @@ in black-and-white print; lines also differ by their dashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -119,6 +119,17 @@ def date_axis(first: datetime, last: datetime) -> alt.Axis:
         return alt.Axis(title="date", format="%b %Y", tickCount=4, grid=False, labelOverlap=True)
     years = f"{first.year}" if first.year == last.year else f"{first.year} to {last.year}"
     return alt.Axis(title=f"date, {years}", format="%-d %b", tickCount=5, grid=False, labelOverlap=True)
+
+
+def line_legend() -> alt.Legend:
+    """A legend of lines, also where they have points."""
+    return alt.Legend(symbolType="stroke", symbolStrokeWidth=2.5)
+
+
+def panels(field: str, order: Sequence[str] | None = None) -> alt.Row:
+    """Panels one below the other, each with its name above it, so that a picture is as wide as others."""
+    header = alt.Header(title=None, labelOrient="top", labelAngle=0, labelAnchor="start", labelFontSize=13, labelColor=INK)
+    return alt.Row(field, sort=alt.Undefined if order is None else list(order), header=header)
 
 
 def from_zero() -> alt.Scale:

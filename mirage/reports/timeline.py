@@ -79,6 +79,7 @@ class Panel:
     legend: name, colour and dashes of each series
     notes: sentences about how it is drawn
     height: pixels
+    is_filled: whether the series are areas
     """
 
     name: str
@@ -89,6 +90,7 @@ class Panel:
     legend: Sequence[tuple[str, str, str]] = ()
     notes: str = ""
     height: int = 150
+    is_filled: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Timeline:
         """A picture of up to six series in one unit; its y axis reaches from 0 to `top` or the largest value."""
         drawn = [steps.reduced() for steps in series if steps.values.size]
         largest = max([float(steps.values.max()) for steps in drawn] + [top or 0.0]) or 1.0
-        ticks = y_ticks(largest)
+        ticks = y_ticks(largest, is_count=all((steps.values % 1 == 0).all() for steps in series))
         height = max(largest, ticks[-1]) * 1.04
         grid = "".join(f"M0 {_y(value, height):.0f}H{ACROSS}" for value in ticks)
         body = [f'<path class="grid" d="{grid}"/>']
@@ -144,8 +146,8 @@ class Timeline:
             notes,
         )
 
-    def areas(self, name: str, title: str, description: str, series: Sequence[Steps], colours: Sequence[str]) -> Panel:
-        """A picture of series that are drawn on top of each other, the first one lowest, as means over equal intervals."""
+    def areas(self, name: str, title: str, description: str, series: Sequence[Steps], colours: Sequence[str], unit: str) -> Panel:
+        """A picture of series in one unit, on top of each other, the first one lowest, as means over equal intervals."""
         edges = np.linspace(self.begin, self.end, AREAS + 1)
         levels = np.zeros((len(series) + 1, AREAS))
         for place, steps in enumerate(series):
@@ -159,12 +161,13 @@ class Timeline:
         for place, steps in enumerate(series):
             there = "".join(f"L{across[k]:.5g} {down[place + 1, k]:.4g}H{across[k + 1]:.5g}" for k in range(AREAS))
             back = "".join(f"L{across[k + 1]:.5g} {down[place, k]:.4g}H{across[k]:.5g}" for k in reversed(range(AREAS)))
-            title_of = f"<title>{escape(steps.name)}</title>"
-            body.append(f'<path class="area" fill="{colours[place]}" stroke="none" d="M{there[1:]}{back}Z">{title_of}</path>')
+            data = f'data-name="{escape(steps.name)}" data-top="{height:.6g}" data-unit="{escape(unit)}"'
+            ink, title_of = f'fill="{colours[place]}" stroke="none"', f"<title>{escape(steps.name)}</title>"
+            body.append(f'<path class="area" {data} {ink} d="M{there[1:]}{back}Z">{title_of}</path>')
         labels = [(_y(value, height) / DOWN, axis_text(value)) for value in ticks]
         legend = [(steps.name, colour, "") for steps, colour in zip(series, colours, strict=True)]
         notes = f"Each value is the mean of {duration_words(self.length / AREAS)}."
-        return Panel(name, title, description, "".join(body), labels, legend, notes)
+        return Panel(name, title, description, "".join(body), labels, legend, notes, is_filled=True)
 
     def _path(self, steps: Steps, height: float) -> str:
         across, down = self.x(steps.times), (DOWN * (1 - steps.values / height)).clip(0, DOWN)
@@ -176,11 +179,12 @@ class Timeline:
         return "".join(parts)
 
 
-def y_ticks(largest: float, most: int = 4) -> list[float]:
-    """About `most` round numbers from 0 to `largest`."""
-    rough = largest / most
+def y_ticks(largest: float, most: int = 4, *, is_count: bool = False) -> list[float]:
+    """About `most` round numbers from 0 to `largest`; whole ones of a count."""
+    rough = max(largest / most, 1.0 if is_count else 0.0)
     power = 10.0 ** np.floor(np.log10(rough))
-    step = float(next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999))
+    steps = [power * factor for factor in (1, 2, 2.5, 5, 10) if not is_count or power * factor % 1 == 0]
+    step = float(next(step for step in steps if step >= rough * 0.999))
     return [step * k for k in range(int(largest / step * 1.001) + 1)]
 
 

@@ -81,7 +81,7 @@ def _sections(
     for workload, accuracy in mains.items():
         rows = simulated.filter(col("workload") == workload)
         main = rows.filter(col("accuracy") == accuracy)
-        parts = [Part(one.description, one, is_wide=True) for one in pictures(main, rows, workload)]
+        parts = [Part(one.description, one) for one in pictures(main, rows, workload)]
         cases = {
             f"By t, c = 1, {_estimates(accuracy)}": main.filter(col("c") == 1),
             f"By c, t = 0.1, {_estimates(accuracy)}": main.filter(col("t") == 0.1),
@@ -178,11 +178,11 @@ def _lines(rows: pl.DataFrame, x: str, y: str, name: str, title: str, axis: str)
         .encode(
             alt.X("x:Q", title=axis),
             alt.Y("value:Q", axis=values, scale=theme.from_zero()),
-            alt.Color("series:N", scale=colours, sort=order),
+            alt.Color("series:N", scale=colours, sort=order, legend=theme.line_legend()),
             strokeDash=alt.StrokeDash("series:N", scale=dashes, sort=order),
         )
-        .properties(width=theme.WIDTH, height=theme.HEIGHT)
-        .facet(column=alt.Column("panel:N", header=alt.Header(title=None)))
+        .properties(width=theme.WIDTH, height=theme.HEIGHT / 2)
+        .facet(row=theme.panels("panel:N"))
     )
     told = []
     for (panel, series), line in panels.group_by("panel", "series", maintain_order=True):

@@ -85,7 +85,7 @@ def _steps(lines: Mapping[str, pl.DataFrame], column: str, name: str, title: str
         .encode(
             x=alt.X("at:Q", axis=alt.Axis(title="hours since the first submission", tickCount=6)),
             y=alt.Y("value:Q", axis=alt.Axis(title=title.lower(), tickCount=5), scale=theme.from_zero()),
-            color=alt.Color("arm:N", scale=colours),
+            color=alt.Color("arm:N", scale=colours, legend=theme.line_legend()),
             strokeDash=alt.StrokeDash("arm:N", scale=dashes),
             order="at:Q",
         )
@@ -94,7 +94,7 @@ def _steps(lines: Mapping[str, pl.DataFrame], column: str, name: str, title: str
         f"{arm}: at most {number(frame[column].max())}, the last job ends after {duration(3600 * float(frame['at'].max()))}"  # type: ignore[arg-type]
         for arm, frame in lines.items()
     )
-    return draw(chart.properties(width=2 * theme.WIDTH, height=theme.HEIGHT), name, f"{title} over time", f"{most}.")
+    return draw(chart.properties(width=theme.WIDTH, height=theme.HEIGHT), name, f"{title} over time", f"{most}.")
 
 
 def by_application(runs: Sequence[StudyRun], arm: str = source.PREFERRED) -> Iterable[Picture]:
@@ -151,10 +151,10 @@ def _points(rows: pl.DataFrame, order: list[str], name: str, title: str, axis: s
         .encode(
             x=alt.X("number:Q", axis=alt.Axis(title="job", tickCount=4, format="d")),
             y=alt.Y("value:Q", axis=alt.Axis(title=axis, tickCount=5)),
-            color=alt.Color("series:N", scale=colours, sort=order),
+            color=alt.Color("series:N", scale=colours, sort=order, legend=theme.line_legend()),
         )
-        .properties(width=theme.WIDTH * 0.6, height=theme.HEIGHT)
-        .facet(column=alt.Column("application:N", sort=applications, header=alt.Header(labelFontSize=13, title=None)))
+        .properties(width=theme.WIDTH, height=theme.HEIGHT / 2)
+        .facet(row=theme.panels("application:N", applications))
     )
     return draw(chart, name, title, words)
 

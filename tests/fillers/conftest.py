@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "files" / "filler_container"
-PATIENCE = 30.0  # seconds until a wait is given up
+PATIENCE = 120.0  # seconds until a wait is given up
 
 sys.path.insert(0, str(SOURCE))
 

@@ -74,7 +74,7 @@ def run(folder: Path, program: str) -> str:
     """What gives_up_root prints, started by a program in the folder as an unprivileged user."""
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
     command = [*user, folder / program, folder / "gives_up_root"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     return done.stdout + done.stderr
 
 

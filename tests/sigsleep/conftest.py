@@ -16,7 +16,7 @@ import pytest
 from slurm_mirage.jobs.sigsleep_log import Record, read_log
 
 SOURCE = Path(__file__).parents[2] / "files" / "sigsleep"
-PATIENCE = 30.0  # seconds until a wait is given up: how long a loaded machine may take, not how long it should
+PATIENCE = 120.0  # seconds until a wait is given up: how long a loaded machine may take, not how long it should
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

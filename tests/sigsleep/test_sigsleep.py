@@ -27,7 +27,7 @@ HOUR = 3600  # the run time where sigsleep must end before it begins to sleep
 
 
 def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(program), *words], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run([str(program), *words], capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_help_names_every_option(program: Path) -> None:

@@ -1,12 +1,10 @@
 "use strict";
-// Zooms all pictures over time together, and shows values at the pointer or by cursor keys. The page is complete without it.
-(() => {
+// Zooms all pictures of a timeline together, and shows values at the pointer or by cursor keys. The page is complete without it.
+for (const root of document.querySelectorAll(".timeline")) {
   const ACROSS = 10000, DOWN = 1000;
   const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   const STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200,
     ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].map((days) => 86400 * days)];
-  const root = document.querySelector(".timeline");
-  if (!root) return;
   const length = Number(root.dataset.length);
   const plots = [...root.querySelectorAll("svg.plot")];
   const axes = [...root.querySelectorAll(".time")];
@@ -32,14 +30,15 @@
     return Number(value.toPrecision(4)).toLocaleString("en");
   }
 
-  // The step function that a path draws: points [x, y from there on], and the x of its end.
+  // The step function that a line draws, or the upper edge of an area: points [x, y from there on], and the x of its end.
   const readings = new Map();
   function readingOf(path) {
     if (!readings.has(path)) {
       const points = [];
       let end = 0, x = 0;
-      for (const [, command, first, second] of path.getAttribute("d").matchAll(/([MHV])([\d.e+-]+)(?: ([\d.e+-]+))?/g)) {
-        if (command === "M") { x = Number(first); points.push([x, Number(second)]); }
+      for (const [, command, first, second] of path.getAttribute("d").matchAll(/([MLHV])([\d.e+-]+)(?: ([\d.e+-]+))?/g)) {
+        if (command === "H" && Number(first) < x) { points.pop(); break; }  // the lower edge
+        if (command === "M" || command === "L") { x = Number(first); points.push([x, Number(second)]); }
         if (command === "H") { x = Number(first); end = x; }
         if (command === "V") points.push([x, Number(first)]);
       }
@@ -65,8 +64,10 @@
     if (pointed) {
       text += `: ${pointed.querySelector("title").textContent}`;
     } else {
-      const values = [...svg.querySelectorAll("path.line")].reverse().map((path) => [path, valueAt(path, x)])
-        .filter(([, value]) => value !== null)
+      const lines = [...svg.querySelectorAll("path.line")].reverse().map((path) => [path, valueAt(path, x)]);
+      const tops = [...svg.querySelectorAll("path.area")].map((path) => [path, valueAt(path, x)]);
+      const areas = tops.map(([path, top], place) => [path, top - (place ? tops[place - 1][1] : 0)]).filter(([path, value]) => value > path.dataset.top / DOWN);
+      const values = [...lines, ...areas].filter(([, value]) => value !== null)
         .map(([path, value]) => `${path.dataset.name} ${number(value)}${path.dataset.unit ? " " + path.dataset.unit : ""}`);
       if (values.length) text += `: ${values.join(", ")}`;
       const running = [...svg.querySelectorAll("[data-job]")].filter((job) => {
@@ -183,4 +184,4 @@
   window.addEventListener("resize", draw);
   window.addEventListener("beforeprint", () => { cursor = null; show(0, ACROSS); });
   draw();
-})();
+}

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -18,6 +17,7 @@ from journals import start_event
 
 from mirage.campaign import lanes
 from mirage.campaign.lanes import RunsLeft
+from mirage.campaign.run_queue import RunQueue
 from mirage.experiment import instance_use, launch_costs, playbook, preflight
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lane import Lane
@@ -135,7 +135,15 @@ def test_further_instances_have_their_own_names_and_ports(root: Path) -> None:
     }
 
 
-def test_after_a_failed_run_no_other_begins_and_those_that_go_on_end(root: Path) -> None:
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Is set when no further run begins."""
+    close, is_closed = RunQueue.close, threading.Event()
+    monkeypatch.setattr(RunQueue, "close", lambda queue: (close(queue), is_closed.set()))
+    return is_closed
+
+
+def test_after_a_failed_run_no_other_begins_and_those_that_go_on_end(root: Path, closed: threading.Event) -> None:
     together, ended = threading.Barrier(2, timeout=WITHIN), []
 
     def play(one: str, lane: Lane) -> bool:
@@ -143,7 +151,7 @@ def test_after_a_failed_run_no_other_begins_and_those_that_go_on_end(root: Path)
         together.wait()
         if one == "a":
             return False
-        time.sleep(0.2)
+        assert closed.wait(WITHIN)
         ended.append(one)
         return True
 
@@ -153,14 +161,14 @@ def test_after_a_failed_run_no_other_begins_and_those_that_go_on_end(root: Path)
     assert not exists(root / "c") and not exists(root / "c-2")
 
 
-def test_an_unexpected_error_is_raised_when_the_others_have_ended(root: Path) -> None:
+def test_an_unexpected_error_is_raised_when_the_others_have_ended(root: Path, closed: threading.Event) -> None:
     together, ended = threading.Barrier(2, timeout=WITHIN), []
 
     def play(one: str, lane: Lane) -> bool:
         together.wait()
         if one == "b":
             raise OSError("disk")
-        time.sleep(0.2)
+        assert closed.wait(WITHIN)
         ended.append(one)
         return True
 
@@ -226,7 +234,9 @@ def test_an_instance_with_another_order_is_refused_before_any_run(root: Path) ->
     assert exists(root / "c-2") and not exists(root / "c")
 
 
-def test_the_first_run_is_alone_until_it_has_measured_what_a_launch_costs(root: Path) -> None:
+def test_the_first_run_is_alone_until_it_has_measured_what_a_launch_costs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_run, asked = RunQueue.take, threading.Barrier(2, timeout=WITHIN)
+    monkeypatch.setattr(RunQueue, "take", lambda queue: (asked.wait() if queue.waits else None, take_run(queue))[1])
     cost, order = LaunchCost(Width(1, 0.02, 0.001, 25)).record(), []
     others = threading.Event()
 
@@ -235,7 +245,7 @@ def test_the_first_run_is_alone_until_it_has_measured_what_a_launch_costs(root: 
         if one != "a":
             others.set()
             return True
-        time.sleep(0.2)
+        asked.wait()
         order.append(("measured", {}))
         journal = root / lane.name / "runs/r.a/journal.jsonl"
         journal.parent.mkdir(parents=True)

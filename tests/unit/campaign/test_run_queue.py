@@ -53,18 +53,19 @@ def test_a_closed_queue_hands_out_nothing() -> None:
 
 
 @pytest.mark.parametrize("how", ["open", "give_back", "close"])
-def test_others_wait_until_the_first_run_lets_them_begin(how: str) -> None:
+def test_others_wait_until_the_first_run_lets_them_begin(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     left = queue("abc", first_alone=True)
     assert not left.waits
     assert left.take() == ("a", "c")
     assert left.waits
     taken: list[tuple[str, str] | None] = []
     other = threading.Thread(target=lambda: taken.append(left.take()))
+    waits, wait_for = threading.Event(), left._changed.wait_for
+    monkeypatch.setattr(left._changed, "wait_for", lambda ready: (waits.set(), wait_for(ready)))
     other.start()
-    time.sleep(0.05)
-    assert not taken
+    assert waits.wait(120) and not taken
     {"open": left.open, "close": left.close, "give_back": lambda: left.give_back("c")}[how]()
-    other.join(60)
+    other.join(120)
     assert taken == {"open": [("b", "c-2")], "give_back": [("b", "c")], "close": [None]}[how]
     assert not left.waits
 
@@ -93,7 +94,7 @@ def test_threads_play_each_run_once_and_never_two_on_an_instance(seed: int) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert sorted(run for run, _ in played) == sorted(runs)
     assert not overlaps
     assert all(homes.get(run, name) == name for run, name in played)

@@ -394,7 +394,7 @@ def test_what_a_killed_program_left_of_ansible_is_ended(tmp_path: Path) -> None:
     try:
         playbook.end_leftovers(tmp_path / "results/mine")
         on_mine = [started[0], started[1], started[3]]
-        assert [process.wait(timeout=10) for process in on_mine] == [-signal.SIGKILL] * 3
+        assert [process.wait(timeout=120) for process in on_mine] == [-signal.SIGKILL] * 3
         assert [process.poll() for process in (started[2], started[4])] == [None] * 2
     finally:
         for process in started:

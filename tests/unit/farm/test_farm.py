@@ -32,7 +32,7 @@ REAL_TIME = {"speed": 1.0, "library": ""}
 DAEMON = "echo $$ > \"$2\"\ncase $1 in *bad*) echo 'fatal: no such luck'; exit 3;; esac\nsleep 300 &\nwait\n"
 
 
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+def until(condition: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true in time"
@@ -117,7 +117,7 @@ def bed() -> Iterator[Bed]:
     yield bed
     if bed.farm is not None:
         bed.farm.terminate()
-        bed.farm.wait(60)
+        bed.farm.wait(120)
     processes.end(processes.of_instance(str(directory)), 5)
     shutil.rmtree(directory)
 
@@ -140,7 +140,7 @@ def test_the_farm_starts_all_daemons_as_the_unprivileged_user_and_stops_them(bed
     assert len(pids) == 7
     assert {Path(f"/proc/{pid}").owner() for pid in pids.values()} == {USER}
     bed.farm.send_signal(signal.SIGTERM)
-    assert bed.farm.wait(30) == 0
+    assert bed.farm.wait(120) == 0
     assert processes.of_instance(str(bed.directory)) == {}
     assert read_state(bed.directory) is None
 
@@ -234,7 +234,7 @@ def test_a_full_folder_is_an_event_and_the_farm_goes_on(bed: Bed) -> None:
         assert found == {str(bed.directory / name) for name in ("state", "log")}
     finally:
         bed.farm.terminate()
-        bed.farm.wait(60)
+        bed.farm.wait(120)
         for name in ("log", "state"):
             subprocess.run(["umount", str(bed.directory / name)], check=True)
 
@@ -442,7 +442,7 @@ def test_a_farm_started_by_root_follows_no_symbolic_link_at_the_lock_file(bed: B
     target = bed.directory / "etc/target"
     (bed.directory / "run/farm.lock").symlink_to(target)
     bed.start()
-    assert bed.farm.wait(20) != 0
+    assert bed.farm.wait(120) != 0
     assert not target.exists()
 
 
@@ -673,7 +673,7 @@ def test_pid_namespaces_outlive_a_killed_farm_and_are_replaced_when_killed(bed: 
         os.kill(holder, signal.SIGKILL)
     until(lambda: bed.replaced("n2", before["n2"][0]) and bed.is_up(2))
     bed.farm.terminate()
-    assert bed.farm.wait(60) == 0
+    assert bed.farm.wait(120) == 0
     assert processes.of_instance(str(bed.directory)) == {}
 
 
@@ -748,7 +748,7 @@ def test_stopping_ends_detached_jobs_but_no_process_outside_the_instance(bed: Be
     bed.start()
     until(lambda: bed.is_up(2) and len(processes.of_instance(str(bed.directory))) >= 5)
     bed.farm.send_signal(signal.SIGTERM)
-    assert bed.farm.wait(30) == 0
+    assert bed.farm.wait(120) == 0
     assert processes.of_instance(str(bed.directory)) == {}
     assert stranger.poll() is None
     stranger.kill()

@@ -68,7 +68,7 @@ def inside(bed: Bed, program: str, as_root: bool = False) -> str:
     """Run a Python program in the instance's network, as the instance's user or as root; returns its output."""
     with entrance(bed.directory, as_root=as_root) as way:
         words = [*way.words, "/usr/bin/python3", "-c", program]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30, pass_fds=way.descriptors)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, pass_fds=way.descriptors)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -104,7 +104,7 @@ def test_daemons_of_root_are_adopted_and_ended(bed: Bed) -> None:
     os.kill(victim, signal.SIGKILL)
     until(lambda: bed.state()["restarts"] == 1 and is_up(bed))
     bed.farm.terminate()
-    assert bed.farm.wait(60) == 0
+    assert bed.farm.wait(120) == 0
     assert processes.of_instance(str(bed.directory)) == {}
 
 
@@ -160,7 +160,7 @@ def test_a_farm_adopts_no_process_of_the_user_for_a_daemon_of_root(bed: Bed) -> 
         until(lambda: processes.command_line(impostor.pid) == command)
         bed.start()
         until(lambda: is_up(bed))
-        assert impostor.wait(30) != 0, "it was ended"
+        assert impostor.wait(120) != 0, "it was ended"
     assert answer(bed, "n1", 15001)[0].split()[0] == "0"
 
 
@@ -177,7 +177,7 @@ def test_root_enters_no_namespaces_but_the_farm_s(bed: Bed, monkeypatch: pytest.
     marks = {processes.INSTANCE_VARIABLE: str(bed.directory), "PATH": "/usr/bin:/bin"}
     drop = ["setpriv", "--reuid", USER, "--clear-groups", "--"]
     unshare = ["unshare", "--net", "--mount", "--uts"]
-    drop = [*drop, *unshare, "--user", "sleep", "60"] if has_user_namespace else [*unshare, *drop, "sleep", "60"]
+    drop = [*drop, *unshare, "--user", "sleep", "600"] if has_user_namespace else [*unshare, *drop, "sleep", "600"]
     with subprocess.Popen(drop, env=marks) as impostor:
         until(lambda: processes.command_line(impostor.pid)[:1] == ["sleep"])
         state |= {"pid": impostor.pid, "start_time": processes.start_time(impostor.pid)}

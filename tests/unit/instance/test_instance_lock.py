@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from modules import Caller
 
+from slurm_mirage.base import processes
 from slurm_mirage.base.processes import INSTANCE_VARIABLE, start_time
 from slurm_mirage.instance import instance_lock
 from slurm_mirage.instance.instance_lock import Busy, Callers, Content, Holder, release, remove, take, work_in
@@ -284,7 +285,8 @@ def test_a_holder_that_is_none_is_refused(instance: Path, call: Caller) -> None:
 def test_a_stopped_holder_keeps_the_lock(instance: Path) -> None:
     with process(HOLD, instance, "y1") as holder:
         holder.send_signal(signal.SIGSTOP)
-        time.sleep(0.05)
+        while not processes.is_stopped(holder.pid):
+            time.sleep(0.01)
         with pytest.raises(Busy):
             take(instance, me(), "y2")
 

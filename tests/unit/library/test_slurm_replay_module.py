@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,13 @@ def end(pid: int) -> None:
         os.waitpid(pid, 0)
 
 
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true in time"
+        time.sleep(0.02)
+
+
 def test_a_replay_is_started_followed_and_stopped(call: Any, params: dict[str, Any]) -> None:
     assert call("slurm_replay", check=True, **params) == {"changed": True, "running": True, "invocation": ANY}
     before = {"changed": False, "running": False, "failure": "", "progress": {}, "invocation": ANY}
@@ -78,6 +85,7 @@ def test_a_replay_is_started_followed_and_stopped(call: Any, params: dict[str, A
     again = call("slurm_replay", **params)
     assert (again["changed"], again["pid"]) == (False, started["pid"])
 
+    until(Path(params["instance"], "runs", "first", "progress.json").exists)
     seen = call("slurm_replay_info", **info(params, wait=0.3))
     assert seen["running"] and seen["progress"]["phase"] == "waiting"
 
@@ -93,9 +101,7 @@ def test_a_replay_is_started_followed_and_stopped(call: Any, params: dict[str, A
 def test_a_killed_replay_is_reported_and_started_again(call: Any, params: dict[str, Any]) -> None:
     pid = call("slurm_replay", **params)["pid"]
     progress = Path(params["instance"], "runs", "first", "progress.json")
-    deadline = time.monotonic() + 20
-    while not progress.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(progress.exists)
     end(pid)
     seen = call("slurm_replay_info", **info(params, wait=60))
     assert not seen["running"]

@@ -99,9 +99,9 @@ def test_the_message_of_a_failed_task_is_repeated_without_its_middle() -> None:
     assert list(failed_tasks(lines)) == [*bad[:16], *bad[-8:]]
 
 
-def test_the_report_names_the_tests_that_failed_or_were_run_again(capsys: pytest.CaptureFixture[str]) -> None:
-    named = ["RERUN tests/unit/a/test_b.py::test_c", "FAILED tests/unit/a/test_b.py::test_d[x] - assert 1 == 2"]
-    assert report([Outcome(Part("unit", []), 0, output=["tests/unit/a/test_b.py .R", named[0], *named, "1 failed"])], []) == 0
+def test_the_report_names_the_tests_that_failed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["ERROR tests/unit/a/test_b.py::test_c", "FAILED tests/unit/a/test_b.py::test_d[x] - assert 1 == 2"]
+    assert report([Outcome(Part("unit", []), 0, output=["tests/unit/a/test_b.py .F", named[0], *named, "1 failed"])], []) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if "::" in line] == named
 

@@ -193,7 +193,7 @@ def test_the_lock_waits_for_a_submission_that_outlived_its_replay(tmp_path: Path
         assert holder_of(path) is None
         held = Hold(killed)
         os.close(take_lock(path, Waker(held)))
-    assert held.waits == 1
+    assert held.waits >= 1
 
 
 def test_waits_are_ended_by_a_wish_to_stop() -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import re
-import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +12,25 @@ import numpy as np
 import polars as pl
 import pytest
 import simulated_runs
-from browser import PROGRAM, Browser
+from made_runs import a_comparison, a_log, a_run, a_sweep
 from pages import Outline
 
-from mirage.campaign.conclusion import Member, conclude
 from mirage.commands import report as report_command
 from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
-from mirage.records.recorded import recorded_of
 from mirage.records.run_folder import RunFolder
 from mirage.records.shapes import METRICS_JSON
 from mirage.reports import node_picture, page, timeline
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Steps
 from mirage.terminal.screen import Screen
-from mirage.traces import log_text, swf
-from mirage.traces.trace import read_trace
 from mirage.verdict.features import unused_rows
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.base.strict_json import Damaged
 
 EVIL = '<script>alert("1")</script> & <img src=x onerror=alert(2)>'
-SUSPENSIONS = pl.DataFrame({"job": [3, 3], "suspend": [1.0, 3.0], "resume": [2.0, 4.0]}, schema_overrides={"job": pl.Int64})
 
 
 @pytest.fixture
@@ -64,42 +55,6 @@ def check_self_contained(text: str) -> None:
     script, digest = page.script()
     assert text.count("<script") == 1 and f"<script>{script}</script>" in text and f"script-src '{digest}'" in text
     assert "default-src 'none'" in text and "http" not in text.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
-
-
-def suspended(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The schedule with job 3 suspended twice in the first half of its execution, and the suspensions."""
-    start, end = jobs.filter(pl.col("id") == 3).select("start", "end").row(0)
-    eighth = (end - start) / 8
-    pauses = SUSPENSIONS.with_columns(pl.col("suspend") * eighth + start, pl.col("resume") * eighth + start)
-    stopped = pl.when(pl.col("id") == 3).then(2 * eighth).otherwise("suspended")
-    return jobs.with_columns(suspended=stopped), pauses
-
-
-def a_log(path: Path, jobs: pl.DataFrame, waits: float) -> dict[str, Any]:
-    """Writes a log of these jobs, each with a wait of `waits` seconds; returns its description in experiment.json."""
-    text = ["; Computer: Test", "; MaxProcs: 64"]
-    for job in jobs.iter_rows(named=True):
-        run = int(job["end"] - job["start"])
-        text.append(f"{job['id']} {int(job['submit'])} {waits:.0f} {run} {job['processors']}" + " -1" * 13)
-    path.write_bytes(gzip.compress(("\n".join(text) + "\n").encode()))
-    assert swf.parse_swf(gzip.decompress(path.read_bytes()), "")[0].height == jobs.height
-    return {"path": str(path), "sha256": log_text.load(path).sha256, "format": "swf"}
-
-
-def a_run(folder: Path, **more: Any) -> dict[str, Any]:
-    """Writes a run of 60 jobs on 16 nodes with 4 processors."""
-    jobs, pauses = suspended(simulated_runs.jobs_of(60, 16, 4))
-    workload = jobs.select("id", "submit").with_columns(preset=pl.lit(""))
-    workload.write_csv(_there(folder) / "workload.csv")
-    if (log := more.get("trace", {}).get("path")) and not more.get("SUBMISSION"):
-        with suppress(WrongUse):  # without one of the waits there is no such file
-            recorded_of(read_trace(log), workload).write_csv(folder / "recorded.csv")
-    return simulated_runs.write(folder, jobs, 16, 4, suspensions=pauses, **more)
-
-
-def _there(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 # ---- a run ----
@@ -408,19 +363,6 @@ def test_moments_are_not_rounded() -> None:
 # ---- comparison, sweep ----
 
 
-def a_comparison(folder: Path) -> None:
-    members = []
-    for replica in (1, 2):
-        for label, policy in (("fifo", "fcfs"), ("backfill", "easy")):
-            jobs = simulated_runs.jobs_of(80, 16, 4, policy)
-            name = f"{label}-{replica}"
-            simulated_runs.write(_there(folder) / name, jobs, 16, 4, CONFIG=label, invalid=("noise",) if name == "fifo-2" else ())
-            members.append(Member(label, replica, name))
-    described = {"inputs": {"CONFIGS": "fifo backfill"}, "comparison": [vars(member) for member in members]}
-    (folder / "experiment.json").write_text(json.dumps(described))
-    conclude(folder, members, 1, Screen(io.StringIO()))
-
-
 def test_the_page_of_a_comparison(results: Path) -> None:
     a_comparison(results / "c")
     text = (results / "c/report.html").read_text()
@@ -434,18 +376,6 @@ def test_the_page_of_a_comparison(results: Path) -> None:
     ending, again = make_report("c")
     assert ending.line == "ok: comparison of fifo, backfill, results/c/report.html"
     assert again == text
-
-
-def a_sweep(folder: Path) -> None:
-    known = [name for name in _COLUMNS if name not in ("shrink", "run", "ending", "completed")]
-    lines = [",".join(("shrink", "run", "ending", "completed", *known))]
-    for shrink, ending, value in ((100, "ok", "10"), (50, "ok", "12.5"), (20, "inconclusive", "13"), (10, "invalid", "")):
-        lines.append(",".join((str(shrink), f"s-{shrink}", ending, "60", *([value] * len(known)))))
-    (_there(folder) / "sweep.csv").write_text("\n".join(lines) + "\n")
-    (folder / "experiment.json").write_text(json.dumps({"inputs": {"SHRINK": "100,50,10"}}))
-
-
-_COLUMNS = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
 
 
 def test_the_page_of_a_sweep(results: Path) -> None:
@@ -474,140 +404,3 @@ def test_a_stranger_s_sweep_or_comparison_names_no_folder_elsewhere(results: Pat
     (results / "s/comparison.json").write_text(json.dumps({"configurations": [{"label": "a", "runs": ["../../other"]}]}))
     with pytest.raises(Damaged, match=r"configurations\[0\]\.runs\[0\] may be a name without /"):
         make_report("s")
-
-
-# ---- in a browser ----
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if PROGRAM is None:
-        pytest.skip("skipped: chromium is not there: apt-get install chromium")
-    with Browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started
-
-
-@pytest.fixture
-def shown(browser: Browser, results: Path, tmp_path: Path) -> Browser:
-    """The page of a run with a log's schedule and suspensions."""
-    a_run(results / "r", trace=a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), 600))
-    make_report("r")
-    browser.open(results / "r/report.html")
-    return browser
-
-
-BOX = "JSON.stringify(document.querySelector('#time-busy').getBoundingClientRect())"
-VIEW = "document.querySelector('#time-busy').getAttribute('viewBox')"
-LARGEST = """(() => {
-  const boxes = [...document.querySelectorAll('#time-nodes [data-job] path')].map((one) => one.getBoundingClientRect());
-  const largest = boxes.sort((a, b) => b.width * b.height - a.width * a.height)[0];
-  return [largest.x + largest.width / 2, largest.y + largest.height / 2];
-})()"""
-TOLD = "document.querySelector('output').textContent"
-
-
-def await_layout(browser: Browser, condition: str) -> None:
-    """Wait until a condition holds: on a busy host the page is laid out some time after it was resized."""
-    deadline = time.monotonic() + 30
-    while not browser.run(condition):
-        assert time.monotonic() < deadline, condition
-        time.sleep(0.1)
-
-
-@pytest.mark.parametrize("kind", ["run", "comparison", "sweep"])
-def test_pages_render_without_errors_and_without_the_network(browser: Browser, results: Path, kind: str) -> None:
-    {"run": a_run, "comparison": a_comparison, "sweep": a_sweep}[kind](results / "x")
-    make_report("x")
-    browser.open(results / "x/report.html")
-    for width in (1200, 400, 320):
-        browser.resize(width)
-        await_layout(browser, f"document.documentElement.scrollWidth <= {width}")
-    await_layout(browser, "[...document.querySelectorAll('svg')].every((one) => one.getBoundingClientRect().width > 10)")
-    assert browser.said == []
-    assert [address for address in browser.asked if not address.startswith(("file://", "data:"))] == []
-    assert browser.pdf().startswith(b"%PDF")
-
-
-def test_buttons_zoom_all_pictures(shown: Browser) -> None:
-    assert shown.run("document.querySelector('.tools').hidden") is False
-    shown.run("document.querySelector('button[value=in]').click()")
-    assert shown.run(VIEW) == "2500 0 5000 1000"
-    assert shown.run("new Set([...document.querySelectorAll('svg.plot')].map((one) => one.getAttribute('viewBox'))).size") == 1
-    shown.run("document.querySelector('button[value=later]').click()")
-    assert shown.run(VIEW) == "5000 0 5000 1000"
-    assert " to " in shown.run("document.querySelector('.shown').textContent")
-    shown.run("document.querySelector('button[value=all]').click()")
-    assert shown.run(VIEW) == "0 0 10000 1000"
-    assert shown.run("document.querySelector('button[value=out]').disabled") is True
-    assert shown.said == []
-
-
-def test_dragging_zooms_and_the_pointer_reads_values(shown: Browser) -> None:
-    shown.run("document.querySelector('#time-busy').scrollIntoView({block: 'center'})")
-    box = json.loads(shown.run(BOX))
-    middle = box["y"] + box["height"] / 2
-    shown.mouse("Moved", box["x"] + box["width"] / 2, middle)
-    assert re.search(r"after the first submission: emulation [\d.,]+ processors, log [\d.,]+ processors", shown.run(TOLD))
-    shown.mouse("Pressed", box["x"] + box["width"] / 4, middle)
-    shown.mouse("Moved", box["x"] + box["width"] / 2, middle)
-    shown.mouse("Released", box["x"] + box["width"] / 2, middle)
-    first, _, width, _ = map(float, shown.run(VIEW).split())
-    assert first == pytest.approx(2500, abs=30) and width == pytest.approx(2500, abs=30)
-    assert shown.said == []
-
-
-def test_values_at_the_pointer_are_the_recorded_ones(shown: Browser, results: Path) -> None:
-    run = Run.of(RunFolder(results / "r"))
-    assert run.window is not None
-    busy, _ = run.levels()
-    shown.run("document.querySelector('#time-busy').scrollIntoView({block: 'center'})")
-    box = json.loads(shown.run(BOX))
-    for share in (0.11, 0.37, 0.52):
-        shown.mouse("Moved", box["x"] + box["width"] * share, box["y"] + 20)
-        match = re.search(r"emulation ([\d.,]+) processors", shown.run(TOLD))
-        assert match is not None
-        end = max(run.window.end, *(float(level.times[-1]) for level in run.log_levels() or ()))
-        # The pointer is exact to a pixel, and the picture's path to a few digits.
-        about = run.window.begin + share * (end - run.window.begin) + np.array([-0.002, 0.002]) * (end - run.window.begin)
-        places = np.searchsorted(busy.times, about, side="right") - 1
-        near = busy.values[places[0] : places[1] + 1]
-        assert near.min() - 0.2 <= float(match[1].replace(",", "")) <= near.max() + 0.2
-
-
-def test_the_pointer_shows_the_facts_of_a_job(shown: Browser) -> None:
-    shown.run("document.querySelector('#time-nodes').scrollIntoView({block: 'center'})")
-    place = shown.run(LARGEST)
-    shown.mouse("Moved", *place)
-    assert re.search(r": job \d+, \d+ processors?, waited .*, ran ", shown.run(TOLD))
-
-
-def test_keys_zoom_and_read_values(shown: Browser) -> None:
-    shown.run("document.querySelector('#time-busy').closest('.frame').focus()")
-    shown.press("+")
-    assert shown.run(VIEW) == "2500 0 5000 1000"
-    shown.press("ArrowRight")
-    first = shown.run(TOLD)
-    shown.press("ArrowRight", shift=True)
-    assert "processors" in first and shown.run(TOLD) != first
-    shown.press("0")
-    assert shown.run(VIEW) == "0 0 10000 1000"
-    assert shown.run("[...document.querySelectorAll('.frame')].every((one) => one.tabIndex === 0)")
-    assert shown.said == []
-
-
-def test_the_first_focus_is_the_skip_link(shown: Browser) -> None:
-    shown.press("Tab")
-    assert shown.run("document.activeElement.className") == "skip"
-    assert shown.run("document.activeElement.getBoundingClientRect().left") >= 0
-    assert shown.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-
-
-def test_pictures_and_tables_have_names(shown: Browser) -> None:
-    nodes = shown.call("Accessibility.getFullAXTree")["nodes"]
-    by_role: dict[str, list[str]] = {}
-    for node in nodes:
-        if not node["ignored"]:
-            by_role.setdefault(node["role"]["value"], []).append(node.get("name", {}).get("value", ""))
-    assert len(by_role["image"]) >= 6 and all(by_role["image"])
-    assert len(by_role["table"]) >= 6 and all(by_role["table"])
-    assert "main" in by_role and len(by_role["heading"]) > 10

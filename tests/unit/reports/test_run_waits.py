@@ -77,7 +77,7 @@ def test_areas_lie_on_each_other() -> None:
     frame = Timeline(0.0, float(AREAS))
     times = np.array([0.0, AREAS / 2, float(AREAS)])
     panel = frame.areas(
-        "a", "A", "", [Steps("x", times, np.array([1.0, 2.0])), Steps("y", times, np.array([3.0, 0.0]))], ["#1", "#2"]
+        "a", "A", "", [Steps("x", times, np.array([1.0, 2.0])), Steps("y", times, np.array([3.0, 0.0]))], ["#1", "#2"], "jobs"
     )
     tops = [float(re.search(r' d="M0 ([\d.]+)H', path)[1]) for path in panel.body.split('<path class="area"')[1:]]  # type: ignore[index]
     height = 1000 / (1 - tops[0] / 1000)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from browser import check_page
+from playwright.sync_api import Browser
 
 from mirage.campaign.campaign import Campaign
 from mirage.experiment import runs
@@ -89,7 +91,7 @@ def test_its_runs_and_its_simulation_have_the_same_jobs(log: Path) -> None:
     assert study.jobs_of_log(given, campaign.source.trace, "1").estimate.tolist() == planned["runtime"].to_list()
 
 
-def test_runs_beside_their_simulation(log: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_beside_their_simulation(log: Path, results: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison whose runs measured given figures: 60 % of the machine without fillers, 99 % with them."""
     monkeypatch.setattr(Campaign, "run", _finished)
     for name, value in {"OFFSET": "0", "JOBS": "4"}.items():
@@ -103,6 +105,8 @@ def test_runs_beside_their_simulation(log: Path, results: Path, monkeypatch: pyt
     assert {name: row[name] for name in expected} == pytest.approx(expected)
     page = (results / "study-filler/study.html").read_text()
     assert "Runs beside the simulation" in page and "study-filler-runs/report.html" in page and "15 runs are valid" in page
+    pictures = [f"{workload}-{what}" for workload in ("lomonosov", "log") for what in ("gain", "accuracy", "delay")]
+    check_page(browser, results / "study-filler/study.html", pictures)
     shutil.rmtree(results / "study-filler")
 
 

@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 import simulated_runs
+from browser import check_page
 from hypothesis import given
 from hypothesis import strategies as st
 from malleable_simulation import Played, simulate
+from playwright.sync_api import Browser
 
 from mirage.kinds.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
 from mirage.kinds.malleable.rules import words_of
@@ -156,6 +158,17 @@ def test_the_page_and_the_table_have_all_figures(study: tuple[list[StudyRun], di
     table = pl.read_csv(as_csv(found).encode())
     assert table.height == len(found)
     assert set(table["table"]) == {"table 2", "table 3", "table 4", "figure 4"}
+
+
+def test_its_pictures_are_seen(
+    study: tuple[list[StudyRun], dict[tuple[str, int], Played]], browser: Browser, tmp_path: Path
+) -> None:
+    resizes = [{"kind": "expand", "from": 1, "to": 2, "mean": 0.1, "low": 0.09, "high": 0.11}]
+    path = tmp_path / "study.html"
+    path.write_text(page("study-malleable", study[0], figures(study[0]), ["study-malleable-applications-50"], resizes))
+    over_time = [f"{what}-over-time" for what in ("nodes", "running", "ended")]
+    by_application = ["execution-by-application", "wait-by-application", "differences"]
+    check_page(browser, path, ["makespan", "wait", *over_time, *by_application, "resize-times"])
 
 
 @given(st.lists(st.tuples(st.sampled_from(["expand", "shrink"]), st.floats(0, 100), st.floats(0, 100)), max_size=20))

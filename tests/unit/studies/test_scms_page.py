@@ -9,7 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 import simulated_runs
+from browser import check_page
 from pages import Outline
+from playwright.sync_api import Browser
 
 from mirage.campaign.conclusion import Member, conclude
 from mirage.experiment import runs
@@ -54,6 +56,11 @@ def test_indices_and_figures_stand_beside_those_of_the_source(study: Path) -> No
     assert "OpenPBS FIFO kept the order of submission." in text and "Slurm FIFO kept the order of submission." in text
     # W of Slurm's FIFO is 33035 against 28597 of Torque's in the source.
     assert "+15.5\u00a0%" in text or "+16\u00a0%" in text
+
+
+def test_its_pictures_are_seen(study: Path, browser: Browser) -> None:
+    comparisons._write_scms(study)
+    check_page(browser, study / "study.html", ["busy", "busy-difference"])
 
 
 def test_equal_schedules_of_both_fifos_have_no_difference(study: Path) -> None:
