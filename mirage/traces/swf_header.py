@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from slurm_mirage.base.errors import one_line
+from slurm_mirage.base.printing import one_line
 
 # In the order of the standard, which is also the order in the file.
 LABELS = (
@@ -81,7 +81,7 @@ def header_text(frame: pl.DataFrame, header: dict[str, str]) -> str:
     full |= _dates(frame, header) | header
     full |= {"Version": "2.2", "MaxJobs": str(frame.height), "MaxRecords": str(frame.height)}
     order = [label for label in LABELS if label in full] + [label for label in full if label not in LABELS]
-    return "".join(f"; {label}: {one_line(line)}\n" for label in order for line in full[label].split("\n"))
+    return "".join(f"; {label}: {one_line(line, None)}\n" for label in order for line in full[label].split("\n"))
 
 
 def _dates(frame: pl.DataFrame, header: dict[str, str]) -> dict[str, str]:
