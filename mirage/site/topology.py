@@ -63,9 +63,9 @@ def of_yaml(text: str, where: str) -> list[Topology]:
 
 def _topology(content: Any, where: str) -> Topology:
     kinds = [kind for kind in content if kind not in ("topology", "cluster_default")] if isinstance(content, Mapping) else []
-    if len(kinds) != 1 or not isinstance(content.get("topology"), str):
+    if len(kinds) != 1 or not all(_NAME.fullmatch(str(word)) for word in (content.get("topology", ""), *kinds)):
         raise WrongUse(f"{where}: is not one of {_FORM}", "slurm_conf")
-    name, plugin, switches = content["topology"], f"topology/{kinds[0]}", content[kinds[0]]
+    name, plugin, switches = str(content["topology"]), f"topology/{kinds[0]}", content[kinds[0]]
     if plugin != TREE:
         return Topology(name, plugin, ())
     listed = switches.get("switches") if isinstance(switches, Mapping) else None

@@ -218,6 +218,10 @@ def _archive() -> Iterator[Field]:
         values = sorted({word.partition("=")[2] for line in text.splitlines() for word in line.split() if "=" in word})
         for value in values:
             yield Field("site", f"{name} {value}", _part(name, text, value))
+    switches = [{"switch": "s1", "nodes": "c[01-04]"}, {"switch": "top", "children": "s1"}]
+    tree = json.dumps([{"topology": "t1", "tree": {"switches": switches}}, {"topology": "t2", "flat": True}])
+    for value in ("t1", "tree", "s1", "c[01-04]", "top", "t2", "flat", "true"):
+        yield Field("site", f"conf/topology.yaml {value}", _yaml(tree, value))
     for member, shape in archive._SHAPE.members.items():
         if isinstance(shape, Text):
             yield Field("site", f"manifest {member}", _manifest(lambda word, member=member: {member: word}))
@@ -230,6 +234,12 @@ def _archive() -> Iterator[Field]:
 def _part(name: str, text: str, value: str) -> Writer:
     """Writes an archive with the word in the place of a value in a configuration file."""
     return lambda folder, word: capture(folder, {name: text.replace(f"={value}", f'="{word}"', 1)})
+
+
+def _yaml(text: str, value: str) -> Writer:
+    """Writes an archive with the word in the place of a value in topology.yaml."""
+    old = value if value == "true" else f'"{value}"'
+    return lambda folder, word: capture(folder, {"conf/topology.yaml": text.replace(old, json.dumps(word), 1)})
 
 
 def _manifest(members: Callable[[str], dict[str, Any]]) -> Writer:
