@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import tempfile
-import textwrap
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.disk import out_of_space
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.printing import log_text
+from slurm_mirage.base.printing import log_text, one_line
 
 Command = Callable[[Knobs, Screen], Ending]
 # Module and function of each target. Modules are imported when they are called, because some load polars, which takes longer than
@@ -104,7 +103,7 @@ def run(arguments: Sequence[str], screen: Screen, targets: Targets = TARGETS) ->
 
 def _mistake(error: Exception) -> Ending:
     """The ending after an error in this program: the user gets one line, and the stack trace goes to a file."""
-    words = textwrap.shorten(f"{type(error).__name__}: {error}", 200, placeholder=" ...")
+    words = one_line(" ".join(f"{type(error).__name__}: {error}".split()), 200)
     path = LOGS / "error.log"
     try:
         LOGS.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,13 @@
 """Prints text on terminals and in logs. A stranger may have written any part of it, in a slurm.conf, a log, an archive, an answer.
 
-What prints lines uses `one_line`: `say` and `begin_log` here, `terminal.screen` and `terminal.console` on the control machine.
+What prints lines uses `one_line`: `say` here, `base.log_file`, `terminal.screen` and `terminal.console`.
 Markdown is made by `mirage.text.markdown`. Files of data (JSON, CSV, SWF) hold all text letter by letter.
 """
 
 from __future__ import annotations
 
-import logging
 import re
-from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 LONGEST = 4000
 """Characters of a printed line, at most."""
@@ -48,23 +46,6 @@ def log_text(text: str) -> str:
 def say(*lines: str, file: TextIO | None = None) -> None:
     """Print each text as one line, to standard output or another file."""
     print(*map(one_line, lines), sep="\n", file=file, flush=True)
-
-
-def begin_log(path: Path) -> None:
-    """Write what this program logs to a file, unless it is written elsewhere already."""
-    handler = logging.FileHandler(path, delay=True)
-    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.INFO)
-
-
-class _Lines(logging.Formatter):
-    """Writes each message of a log as one line, and a stack trace below it."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        return one_line(super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:
-        return log_text(super().formatException(ei))
 
 
 def _escape(character: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from ..base.printing import one_line
+
 LONGEST = 400  # characters of the last words
 READ = 8000  # bytes that are read at the end of a log
 NO_WORDS = "no error in its log"
@@ -44,7 +46,7 @@ def last_words(logs: Iterable[tuple[Path, int]]) -> str:
     for path, start in logs:
         with suppress(OSError):
             if words := _words(_end_of(path, start).splitlines()):
-                return words if len(words) <= LONGEST else f"{words[: LONGEST - 4]} ..."
+                return one_line(words, LONGEST)
     return NO_WORDS
 
 

@@ -24,7 +24,7 @@ from ..base import processes
 from ..base.disk import out_of_space
 from ..base.errors import WrongUse
 from ..base.files import read_json, write_json
-from ..base.printing import begin_log
+from ..base.log_file import begin_log
 from ..base.processes import INSTANCE_VARIABLE
 from ..base.run_files import PROGRESS
 from ..base.run_settings import RunSettings

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_mirage.base import printing
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.log_file import begin_log
 from slurm_mirage.base.printing import LONGEST, log_text, one_line, say
 
 ANYTHING = st.text(st.characters(exclude_categories=[])) | st.text("\x1b[m\r\n:#x \u202e\udc80|\\")
@@ -80,7 +80,7 @@ def test_a_message_of_a_log_is_a_line(tmp_path: Path, monkeypatch: pytest.Monkey
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(root, "level", logging.WARNING)
-    printing.begin_log(tmp_path / "replay.log")
+    begin_log(tmp_path / "replay.log")
     try:
         raise OSError("no\x1b[1mroom\nin it")
     except OSError:

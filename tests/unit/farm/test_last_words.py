@@ -53,7 +53,8 @@ def test_messages_of_an_earlier_life_do_not_count(tmp_path: Path) -> None:
 
 def test_long_words_are_cut(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("fatal: " + "x" * 5000)
-    assert len(last_words([(tmp_path / "log", 0)])) == LONGEST
+    words = last_words([(tmp_path / "log", 0)])
+    assert len(words) <= LONGEST and words.startswith("fatal: xxx") and words.endswith("characters more)")
 
 
 def test_advice(tmp_path: Path) -> None:

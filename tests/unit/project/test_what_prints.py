@@ -20,9 +20,9 @@ IN_A_JOB = "a program of a job without this package, which writes into the job's
 READ_BY_A_PROGRAM = "a program reads it, and text in it is JSON"
 ELSEWHERE = {
     ("module_utils/slurm_mirage/base/printing.py", "print"): "prints lines that it has escaped",
-    ("module_utils/slurm_mirage/base/printing.py", "FileHandler"): "writes lines that it has escaped",
-    ("module_utils/slurm_mirage/base/printing.py", "setFormatter"): "the same",
-    ("module_utils/slurm_mirage/base/printing.py", "basicConfig"): "the same",
+    ("module_utils/slurm_mirage/base/log_file.py", "FileHandler"): "writes lines that it has escaped",
+    ("module_utils/slurm_mirage/base/log_file.py", "setFormatter"): "the same",
+    ("module_utils/slurm_mirage/base/log_file.py", "basicConfig"): "the same",
     ("module_utils/slurm_mirage/programs/clock_answers.py", "print"): "the number of a port; " + READ_BY_A_PROGRAM,
     ("module_utils/slurm_mirage/programs/cloud_answers.py", "print"): READ_BY_A_PROGRAM,
     ("module_utils/slurm_mirage/programs/farm.py", "print"): READ_BY_A_PROGRAM,
