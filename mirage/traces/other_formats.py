@@ -44,6 +44,7 @@ _LINES = (
         "name its columns as sacct does: JobID for job_id, NCPUS for cpu_num, NNodes for node_num, State for state, Submit, Start "
         "and End for submit_time, start_time and end_time",
     ),
+    (r"(---|%YAML .*|jobs:|meta:)\s*\Z", "YAML, as of sacct --yaml", "print it with sacct --json"),
     (r"JobId=[0-9]+ ", "output of scontrol, or a log of jobcomp/filetxt", _SACCT),
     (
         rf"(?=(.*[ \t])?jobid(raw)?([ \t]|\Z))(?:{_COLUMN} +)+{_COLUMN}\s*\Z|-+( +-+)+\s*\Z|[0-9][^|,;\t]* {_DATE} ",

@@ -52,6 +52,8 @@ ELASTISIM = [{"type": "rigid", "submit_time": 0, "num_nodes": 4, "application_mo
         (TABLE.split("\n")[2] + "\n", "sacct prints it without -P", "--parsable2"),
         ("JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n7 p n u1 R 1:00 1 n1\n", "fixed width", "--parsable2"),
         (f"JobId=7 JobName=n UserId=u1(1) StartTime={D}10:00:10\n", "scontrol", "sacct --parsable2"),
+        ("---\njobs:\n- account: a\n  job_id: 7\n", "YAML", "sacct --json"),
+        ("meta:\n  command: []\njobs: []\n", "YAML", "sacct --json"),
         ("{% for job in jobs %}\n{{ job.id }} 0\n{% endfor %}\n", "a template", "render it"),
         ("{{ heading }}\n", "a template", "render it"),
         ("the heading\n{{ job.id }} 0 {# of the log #}\n", "a template", "render it"),
