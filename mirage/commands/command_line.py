@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mirage import IS_CHECKOUT
 from mirage.commands import main as targets
@@ -32,8 +32,11 @@ _HELP = ("help", "-h", "--help")
 _KNOB = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print help, or run a target with the knobs among the arguments. Returns the exit code."""
+def main(arguments: Sequence[str], give_up_root: Callable[[str, Mapping[str, str]], None] | None = None) -> int:
+    """Print help, or run a target with the knobs among the arguments. Returns the exit code.
+
+    give_up_root: called with a target that needs no cluster and with the knobs, if the caller is root
+    """
     screen = Screen()
     if not arguments or any(word in _HELP for word in arguments):
         named = [word for word in arguments if word in WITHOUT_CLUSTER]
@@ -50,6 +53,8 @@ def main(arguments: Sequence[str]) -> int:
         return ending.code
     if knobs:
         os.environ.update({**knobs, GIVEN: " ".join(knobs)})
+    if give_up_root is not None and os.geteuid() == 0 and names and names[0] in WITHOUT_CLUSTER:
+        give_up_root(names[0], os.environ)
     return targets.main(names)
 
 

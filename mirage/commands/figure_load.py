@@ -19,6 +19,7 @@ from mirage.reports.pictures import Picture, draw
 from mirage.simulation.saturation import Study, measure, summary
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
+from mirage.text import output_file
 from mirage.text.words import about
 
 FOLDER = RESULTS / "figure-load"
@@ -30,7 +31,7 @@ PANELS = {True: "with rescheduling when a job ends early", False: "without resch
 def figure_load(knobs: Knobs, screen: Screen) -> Ending:
     """Simulate, print the table, and write picture and table into the folder OUT."""
     if not knobs.output.out:
-        FOLDER.parent.mkdir(exist_ok=True)
+        output_file.make_folder(FOLDER.parent)
     folder = Path(knobs.output.out) if knobs.output.out else FOLDER
     report.check(folder)
     return make(Study(seed=knobs.workload.seed), folder, screen)

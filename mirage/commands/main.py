@@ -21,6 +21,7 @@ from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import STUDY, STUDY_TARGET
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
+from mirage.text import output_file
 from slurm_mirage.base.disk import out_of_space
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.printing import log_text, one_line
@@ -106,8 +107,8 @@ def _mistake(error: Exception) -> Ending:
     words = one_line(" ".join(f"{type(error).__name__}: {error}".split()), 200)
     path = LOGS / "error.log"
     try:
-        LOGS.mkdir(parents=True, exist_ok=True)
-        path.write_text(log_text("".join(traceback.format_exception(error))))
+        output_file.make_folder(LOGS)
+        output_file.write(path, log_text("".join(traceback.format_exception(error))))
     except OSError as unwritten:
         return Ending("failed", f"{words} (our mistake; {path} cannot be written: {unwritten.strerror})")
     return Ending("failed", f"{words} (our mistake; details: {path})")

@@ -18,9 +18,10 @@ from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import Schedule, in_whole_nodes, read_schedule
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
+from mirage.text import output_file
 from mirage.verdict import metric_errors
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import write_json
+from slurm_mirage.base.files import json_text
 from slurm_mirage.jobs import sigsleep_log
 
 
@@ -74,7 +75,7 @@ def metrics(knobs: Knobs, screen: Screen) -> Ending:
     if (measured["metrics"]["utilisation"] or 0) > 1:
         screen.say("more was in use than the machine has: it was larger (NODES and CPUS say so)")
     if out is not None:
-        write_json(out, measured)
+        output_file.write(out, json_text(measured))
     return Ending("ok", f"{schedule.jobs.height} jobs of {trace}" + (f", {out}" if out else ""))
 
 

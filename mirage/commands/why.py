@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from polars import col
 
+from mirage import IS_CHECKOUT
 from mirage.campaign.conclusion import members_of
 from mirage.experiment import wait_trials
 from mirage.experiment.endings import Ending
@@ -68,8 +69,9 @@ def _of_run(run: RunFolder, screen: Screen) -> Ending:
         screen.say(f"  {sentence(one)}")
     found = trials(run)
     for trial in found:
-        screen.say(f"{trial.held}; to try {trial.change}:")
-        screen.say(f"  {wait_trials.command(run, trial)}")
+        screen.say(f"{trial.held}; to try {trial.change}{':' * IS_CHECKOUT}")
+        if IS_CHECKOUT:
+            screen.say(f"  {wait_trials.command(run, trial)}")
     words = (
         f"{counted(member['jobs'], 'job')} waited {duration(member['waited'])}, {percent(member['unexplained'])} of it unexplained"
     )

@@ -19,6 +19,7 @@ from mirage.experiment.prepare import DEFAULT_MODEL, selection_of_any
 from mirage.knobs.knobs import Knobs, WorkloadKnobs, text_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
+from mirage.text import output_file
 from mirage.traces.local_time import LocalTime
 from mirage.traces.trace import LARGEST_JOB, Trace
 from mirage.workloads.characterise import characterise
@@ -52,7 +53,7 @@ def workload_report(knobs: Knobs, screen: Screen) -> Ending:
     for picture in drawn.values():
         files |= {f"{picture.name}.svg": picture.svg, f"{picture.name}.png": picture.png()}
     if not knobs.output.out:
-        WORKLOADS.mkdir(parents=True, exist_ok=True)
+        output_file.make_folder(WORKLOADS)
     folder.write(out, "workload", files)
     _show([row for table in workload_page.key_figures(workload) for row in table.rows], screen)
     shown = out.relative_to(Path.cwd()) if out.is_relative_to(Path.cwd()) else out

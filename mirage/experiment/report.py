@@ -15,8 +15,9 @@ from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SWEEP_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.records.shapes import COMPARISON_JSON
 from mirage.terminal.screen import Screen
+from mirage.text import output_file
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json, write_atomically
+from slurm_mirage.base.files import read_json
 
 NAME = "report.html"
 _drawing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pages")
@@ -97,7 +98,7 @@ def make(folder: Path, *, again: bool = True) -> str:
     """
     description, texts = pages(folder, again=again)
     for path, text in texts.items():
-        write_atomically(path, text)
+        output_file.write(path, text)
     return description
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from mirage import ROOT
-from mirage.cluster_events.user_file import LARGEST
-from mirage.experiment import run_events
+from mirage.cluster_events import user_file
+from mirage.cluster_events.planned import number_word
 from mirage.experiment.report import name_of
 from mirage.knobs.knobs import text_of
 from mirage.knobs.parse import is_config_name
 from mirage.knobs.table import COMPARISON, TABLE
-from mirage.records.file_names import EXPERIMENT_FILE
+from mirage.records.file_names import EVENTS_FILE, EXPERIMENT_FILE
 from mirage.records.run_folder import RunFolder
-from mirage.text.input_file import read_input
+from mirage.text import output_file
 from mirage.verdict.wait_settings import Trial
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import write_atomically
 
 SITE = "site"
 _OWN = ("RUN", "CONFIG", "CLUSTER", "INVENTORY", "TAU", "W2")
@@ -29,7 +29,8 @@ _OWN = ("RUN", "CONFIG", "CLUSTER", "INVENTORY", "TAU", "W2")
 
 def command(run: RunFolder, trial: Trial) -> str:
     """The command that tries a setting on the jobs of a run. The file that it needs is written: configs/why-NAME.yml, or a file of
-    events in the run's folder. Raises WrongUse for a run whose knobs or configuration are not there."""
+    events in the run's folder. If it cannot be, a sentence that says so. Raises WrongUse for a run whose knobs or configuration are
+    not there."""
     knobs: Mapping[str, str] | None = run.experiment.get("knobs")
     if not knobs:
         raise WrongUse(f"results/{name_of(run.path)}/{EXPERIMENT_FILE} does not say the knobs of the run", parameter="run")
@@ -48,33 +49,28 @@ def command(run: RunFolder, trial: Trial) -> str:
         and (value := knobs.get(knob.name, "")) not in ("", knob.default, text_of(knob.parse(knob.default)))
     ]
     if trial.event:
-        before = knobs.get("EVENTS", "")
-        path = run.path / f"why-{trial.name}.csv"
-        lines = _events(run, before) if before else ["instant,action,target,argument"]
-        # Those that set the same limit would take it back.
-        limit = trial.event.partition(",")[2].rpartition("=")[0]
-        write_atomically(
-            path, "".join(f"{line}\n" for line in [*lines, trial.event] if line is trial.event or f",{limit}=" not in line)
-        )
-        files = f"{before or 'none'} results/{name_of(run.path)}/{path.name}"
+        path, content = run.path / f"why-{trial.name}.csv", _with_event(run, trial.event)
+        files = f"{knobs.get('EVENTS') or 'none'} results/{name_of(run.path)}/{path.name}"
         words = [f"CONFIG={_word(config)}", f"EVENTS={_word(files)}"]
     else:
-        name = f"why-{trial.name}"
-        write_atomically(ROOT / f"configs/{name}.yml", _changed(run, config, trial.parameters).encode())
-        words = [f"CONFIGS={_word(f'{config} {name}')}"]
+        path, content = ROOT / f"configs/why-{trial.name}.yml", _changed(run, config, trial.parameters)
+        words = [f"CONFIGS={_word(f'{config} {path.stem}')}"]
+    try:
+        output_file.write(path, content)
+    except OSError as error:
+        return f"{path} cannot be written: {error.strerror}"
     return " ".join(["make compare", *words, *others])
 
 
-def _events(run: RunFolder, path: str) -> list[str]:
-    """The lines of the file of a run's events, which experiment.json names: only if it has the checksum that is there.
-
-    Raises WrongUse, which says nothing of another file.
-    """
-    with suppress(WrongUse):
-        if run_events.digest_of(path) == run.experiment.get("inputs", {}).get("EVENTS"):
-            return read_input(path, "events", LARGEST).decode("utf-8-sig").rstrip("\n").split("\n")
-    why = "the file of its events was changed or is gone; put it back where the run had it"
-    raise WrongUse(f"results/{name_of(run.path)}: {why}", parameter="run")
+def _with_event(run: RunFolder, event: str) -> str:
+    """A file of the user's events of a run and another one, without those that set the same limit, which would take it back."""
+    limit = event.partition(",")[2].rpartition("=")[0]
+    own = user_file.read(str(run.path / EVENTS_FILE)).lines if run.has(EVENTS_FILE) else []
+    rows = [(number_word(line.instant), line.action, line.target, line.argument) for line in own if not line.generated_by]
+    stream = io.StringIO()
+    kept = [row for row in rows if not ",".join(row[1:]).startswith(f"{limit}=")]
+    csv.writer(stream, lineterminator="\n").writerows([user_file.HEADING, *kept])
+    return f"{stream.getvalue()}{event}\n"
 
 
 def _word(text: str) -> str:

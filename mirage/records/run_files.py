@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import polars as pl
 import polars.selectors as cs
 from polars import col
@@ -110,7 +107,4 @@ def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
             f"{_about_presets(collected)}{_about_executions(collected)}"
         ),
     }
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / SCHEDULE_FILE
-        swf.write_swf(to_swf(collected), header, path)
-        return path.read_bytes()
+    return swf.swf_content(to_swf(collected), header)

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from mirage.text import output_file
 from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import exchange, write_atomically
@@ -23,7 +24,7 @@ def check(folder: Path) -> None:
     The parent folder must exist and be writable. `folder` must not exist, be empty, or hold a report without additional files.
     """
     parent = folder.resolve().parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
+    if not parent.is_dir() or not output_file.may_write_in(parent):
         raise WrongUse(f"{folder} cannot be made; it may be a folder in an existing folder that can be written to", parameter="out")
     if not folder.exists():
         return
@@ -37,6 +38,9 @@ def check(folder: Path) -> None:
 
 def write(folder: Path, kind: str, files: Mapping[str, str | bytes]) -> None:
     """Creates `folder` with these files (content by name) and MARK, and replaces an existing report. Call `check` first."""
+    if (writer := output_file.writer()) is not None:
+        writer.report(folder, kind, {name: output_file.as_bytes(content) for name, content in files.items()})
+        return
     folder = folder.resolve()
     new = folder.with_name(f".new-{folder.name}.{os.getpid()}")
     new.mkdir()

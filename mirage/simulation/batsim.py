@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from mirage.text import output_file
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import write_atomically
 
 _Whole = npt.NDArray[np.int64]
 _Real = npt.NDArray[np.float64]
@@ -54,7 +54,7 @@ def write_batsim(jobs: pl.DataFrame, path: Path | str, workload_name: str) -> No
         table = _table(jobs.slice(start, _ROWS), workload_name, _texts(intervals, start, min(start + _ROWS, jobs.height)))
         table.write_csv(buffer, include_header=start == 0)
     try:
-        write_atomically(path, buffer.getvalue())
+        output_file.write(path, buffer.getvalue())
     except OSError as error:
         raise WrongUse(f"{path}: cannot be written ({error.strerror})", parameter="out") from error
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from mirage.text import output_file
 from mirage.text.input_file import kind, open_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.strict_json import COUNT, INSTANT, TEXT, Each, Named, NotStrict, Number, Object, Text, parse
@@ -310,8 +311,10 @@ def write(path: Path, parts: Mapping[str, str], **described: Any) -> None:
         "failed": {}, "left_out": [], "files": files, **described,
     }  # fmt: skip
     members = {MANIFEST: (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode(), **encoded}
-    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name, data in members.items():
             info = tarfile.TarInfo(name)
             info.size, info.mtime = len(data), int(manifest["taken_at"])
             tar.addfile(info, io.BytesIO(data))
+    output_file.write(path, content.getvalue())

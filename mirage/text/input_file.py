@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
+from mirage.text.output_file import may_write_in
 from slurm_mirage.base.errors import WrongUse
 
 _KINDS = {
@@ -31,11 +32,14 @@ def kind(path: Path | str) -> str:
 
 
 def writable(path: Path, parameter: str) -> Path:
-    """The path. Raises WrongUse unless it is a file, which may be a new one, in an existing folder."""
+    """The path. Raises WrongUse unless it is a file, which may be a new one, in a folder in which files can be made."""
     if kind_of_file := kind(path):  # it would be replaced
         raise WrongUse(f"{path}: is {kind_of_file}; it must be a regular file, or a new one", parameter=parameter)
-    if not path.absolute().parent.is_dir():
-        raise WrongUse(f"{path} cannot be written; it may be a file in an existing folder", parameter=parameter)
+    parent = path.absolute().parent
+    if not parent.is_dir() or not may_write_in(parent):
+        raise WrongUse(
+            f"{path} cannot be written; it may be a file in an existing folder that you may write to", parameter=parameter
+        )
     return path
 
 

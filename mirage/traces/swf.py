@@ -23,11 +23,11 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
+from mirage.text import output_file
 from mirage.traces import log_text, swf_parts
 from mirage.traces.swf_header import EPOCH, header_text, read_header, unknown_numbers
 from mirage.traces.unread import Unread, refuse_if_half
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import write_atomically
 
 _WHOLE, _REAL = pl.Int64(), pl.Float64()
 
@@ -273,19 +273,24 @@ def oddities(frame: pl.DataFrame) -> dict[str, int]:
     return counts
 
 
-def write_swf(frame: pl.DataFrame, header: dict[str, str], path: Path | str) -> None:
-    """Writes the jobs (columns of `SCHEMA`, others are ignored) as SWF 2.2, compressed by gzip if the name ends in .gz.
+def swf_content(frame: pl.DataFrame, header: dict[str, str]) -> bytes:
+    """The jobs (columns of `SCHEMA`, others are ignored) as SWF 2.2. The same jobs give the same bytes.
 
     `swf_header.header_text` completes the header. Integers are written without decimals, other numbers with at most three, nulls
-    as -1. The file is written atomically, and the same jobs give the same bytes. Raises WrongUse if it cannot be written.
+    as -1.
     """
-    path = Path(path)
     text = io.BytesIO()
     text.write(header_text(frame, header).encode())
     frame.select(_printed(frame[c]) for c in COLUMNS).write_csv(text, separator=" ", include_header=False, quote_style="never")
-    data = text.getvalue()
+    return text.getvalue()
+
+
+def write_swf(frame: pl.DataFrame, header: dict[str, str], path: Path | str) -> None:
+    """Writes `swf_content` atomically, compressed by gzip if the name ends in .gz. Raises WrongUse if it cannot be written."""
+    path = Path(path)
+    data = swf_content(frame, header)
     try:
-        write_atomically(path, gzip.compress(data, _GZIP_LEVEL, mtime=0) if path.suffix == ".gz" else data)
+        output_file.write(path, gzip.compress(data, _GZIP_LEVEL, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
         raise WrongUse(f"{path}: cannot be written ({error.strerror})", parameter="out") from error
 

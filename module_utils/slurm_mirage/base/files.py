@@ -104,9 +104,14 @@ def undamaged_json(path: Path) -> Any:
         return None
 
 
+def json_text(value: Any) -> str:
+    """Return `value` as the JSON text of a file."""
+    return json.dumps(value, indent=1, sort_keys=True) + "\n"
+
+
 def write_json(path: Path, value: Any, mode: int = 0o644, owner: tuple[int, int] | None = None, *, durable: bool = True) -> None:
     """Write `value` to `path` as JSON, as `write_atomically` does."""
-    write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n", mode, owner, durable=durable)
+    write_atomically(path, json_text(value), mode, owner, durable=durable)
 
 
 def file_digest(path: Path) -> str:

@@ -135,28 +135,35 @@ def test_the_settings_to_which_a_run_points(run: Path, tmp_path: Path, monkeypat
 
 def test_events_of_the_run_stay(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my log.swf").write_text("1 0 0 1 1 -1 -1 1 1 -1 1 1 1 1 1 -1 -1 -1\n")
-    (tmp_path / "own.csv").write_text("instant,action,target,argument\n1h,drain,n1,x\n2h,set,qos normal,MaxJobsPerUser=1\n")
+    (tmp_path / "own.csv").write_text("instant,action,target,argument\n")
+    rows = [
+        "0,3600,drain,n[1-2],a reason,own.csv:2",
+        "1,7200,set,qos normal,MaxJobsPerUser=1,own.csv:3",
+        "2,9000,down,n3,,FAILURES",
+    ]
+    (run / "events.csv").write_text("\n".join(["number,instant,action,target,argument,source", *rows]) + "\n")
     monkeypatch.chdir(tmp_path)
     with_settings(run, tmp_path, monkeypatch, EVENTS="own.csv")
     _, said = call(RUN="a")
     assert "results/a/why-qos-normal-MaxJobsPerUser.csv'" in said
     lines = (run / "why-qos-normal-MaxJobsPerUser.csv").read_text().splitlines()[1:]
-    assert lines == ["1h,drain,n1,x", "0,set,qos normal,MaxJobsPerUser=-1"]
+    assert lines == ["3600,drain,n[1-2],a reason", "0,set,qos normal,MaxJobsPerUser=-1"]
 
 
-@pytest.mark.parametrize("content", ["TopSecret,x", "instant,action,target,argument\n1h,drain,TopSecret,x\n"])
-def test_a_file_that_experiment_json_names_is_read_only_if_it_is_that_of_the_run(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
-) -> None:
-    (tmp_path / "events.csv").write_text("instant,action,target,argument\n1h,drain,n1,x\n")
-    (tmp_path / "secret").write_text(content)
-    with_settings(run, tmp_path, monkeypatch, EVENTS=str(tmp_path / "events.csv"))
-    described = (run / "experiment.json").read_text()
-    (run / "experiment.json").write_text(described.replace("events.csv", "secret"))
-    with pytest.raises(WrongUse, match="the file of its events was changed or is gone") as error:
-        call(RUN="a")
-    assert "TopSecret" not in str(error.value) and not list(run.glob("why-*"))
-    (run / "experiment.json").write_text(described.replace('"CONFIG": "own"', '"CONFIG": "../../secret"'))
+def test_a_file_that_cannot_be_written_is_named(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_settings(run, tmp_path, monkeypatch)
+    changed = tmp_path / "configs/why-bf_max_job_user.yml"
+    changed.mkdir()
+    ending, said = call(RUN="a")
+    assert ending.word == "ok"
+    assert f"  {changed} cannot be written: Is a directory" in said.splitlines()
+
+
+def test_a_run_names_no_file_outside_of_configs(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_settings(run, tmp_path, monkeypatch)
+    content = json.loads((run / "experiment.json").read_text())
+    (run / "experiment.json").write_text(json.dumps({**content, "knobs": {**content["knobs"], "CONFIG": "../own"}}))
+    (tmp_path / "own.yml").write_text("settings: {}\n")
     with pytest.raises(WrongUse, match="CONFIG of knobs is no name of a configuration"):
         call(RUN="a")
 

@@ -1,0 +1,139 @@
+"""Takes root's rights from a target that needs no cluster, before it reads anything.
+
+Called by root, the process becomes the user nobody. It keeps one capability, to read files whatever their mode, and Landlock
+limits it to the files that its knobs name, results/, the program and what is installed. It writes nothing itself: a second process,
+which keeps root's rights and reads no input, replaces the files that the target writes.
+
+User id 0 without capabilities would not do: it owns root's files, so that it can change their modes, and servers on sockets
+take it for root.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import struct
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from mirage import RESULTS, ROOT
+from mirage.commands.landlock import Rules
+from mirage.commands.logs import LOGS
+from mirage.commands.writing_process import Client, Places, start
+from mirage.knobs.table import TABLE
+from mirage.records import file_names
+from mirage.reports import folder
+from mirage.site.own_parser import NOBODY
+from mirage.text import output_file
+
+WRITTEN = ("OUT", "ARCHIVE")
+"""Knobs that name what a target writes."""
+OTHERS = {
+    "report": ((RESULTS, "report.html"), (RESULTS, file_names.RECORDED_FILE)),
+    "check": ((RESULTS, file_names.RECORDED_FILE),),
+    "why": ((RESULTS, "why-*.csv"), (ROOT / "configs", "why-*.yml")),
+    "workload-report": ((RESULTS / "workloads", "*"),),
+    "figure-load": ((RESULTS, "figure-load"),),
+    "example-site": ((RESULTS, "example-site.tar"),),
+}
+"""What else a target writes: names, and the folders that they are below. Each may write its error into LOGS."""
+BESIDE_JOBS = (
+    *(file_names.EXPERIMENT_FILE, file_names.SUSPENSIONS_FILE, file_names.ALLOCATIONS_FILE, file_names.EXECUTIONS_FILE),
+    *(file_names.AVAILABILITY_FILE, "fillers.csv"),
+)
+"""Files that are read beside the jobs.csv of a run."""
+KEPT = Path(sys.prefix, "of-nobody")
+"""Folder of the user nobody in the virtual environment. What is in it is run by processes without root's rights only."""
+# What programs read of the system: not all of /etc, and nothing of /home, /root, /run, /tmp and /var.
+_SYSTEM = (
+    *("/usr", "/bin", "/lib", "/lib64", "/opt", "/etc/fonts", "/etc/gitconfig", "/etc/group", "/etc/ld.so.cache", "/etc/localtime"),
+    *("/etc/nsswitch.conf", "/etc/passwd", "/etc/terminfo", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"),
+    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm", "/sys/devices/system", "/sys/fs/cgroup"),
+)
+_CAPABILITIES_VERSION = 0x20080522
+_DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2
+_SET_DUMPABLE, _SET_KEEPCAPS, _SET_NO_NEW_PRIVS, _CAP_AMBIENT, _CAP_AMBIENT_RAISE = 4, 8, 38, 47, 2
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def give_up_root(target: str, environ: Mapping[str, str]) -> None:
+    """Let this process go on without root's rights. environ: the knobs, by name
+
+    A process with threads cannot do this, because Landlock and capabilities are those of a thread.
+    """
+    assert len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208
+    account = pwd.getpwnam(NOBODY)
+    own = _own_folder(account)
+    written = [Path(environ[name]).absolute() for name in WRITTEN if environ.get(name)]
+    rules = Rules()
+    rules.read([*_SYSTEM, *_installed(), RESULTS, *_named(environ), *(path / folder.MARK for path in written)])
+    rules.list(written)
+    rules.write([own, "/dev/null"])
+    places = Places(tuple(written), ((LOGS, "error.log"), *OTHERS.get(target, ())))
+    output_file.use(Client(start(places, None if own == KEPT else own)))
+    _become(account)
+    rules.enforce()
+    _use(own)
+
+
+def _installed() -> list[Path]:
+    """The program and the packages that it imports. The first entry of sys.path may be the current folder."""
+    return [Path(path) for path in (str(ROOT), sys.prefix, sys.base_prefix, *sys.path[1:]) if path]
+
+
+def _named(environ: Mapping[str, str]) -> list[Path]:
+    """The files that knobs name, and the tables of a run beside its jobs.csv."""
+    words = {word for knob in TABLE for word in (environ.get(knob.name, ""), *environ.get(knob.name, "").split()) if word}
+    trace = environ.get("TRACE")
+    files = [Path(word) for word in words if "\0" not in word and Path(word).is_file()]
+    return [*files, *(Path(trace).parent / name for name in BESIDE_JOBS if trace)]
+
+
+# ---- the rights of this process ----
+
+
+def _own_folder(account: pwd.struct_passwd) -> Path:
+    """A folder of the account, for compiled modules and temporary files: KEPT, or a temporary one without a virtual environment."""
+    if sys.prefix == sys.base_prefix:
+        path = Path(tempfile.mkdtemp(prefix="slurm-mirage-"))
+    else:
+        path = KEPT
+        path.mkdir(mode=0o700, exist_ok=True)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    os.fchown(descriptor, account.pw_uid, account.pw_gid)
+    os.close(descriptor)
+    return path
+
+
+def _use(own: Path) -> None:
+    """Use the folder for what is kept between calls, and for temporary files."""
+    if sys.pycache_prefix is not None:
+        sys.pycache_prefix = str(own / "pycache")
+    for name, part in {"NUMBA_CACHE_DIR": "numba", "XDG_CACHE_HOME": "cache", "TMPDIR": "tmp"}.items():
+        (own / part).mkdir(exist_ok=True)
+        os.environ[name] = str(own / part)
+
+
+def _become(account: pwd.struct_passwd) -> None:
+    """Become the account, with the right to read all files only."""
+    _libc.prctl(_SET_KEEPCAPS, 1, 0, 0, 0)
+    with suppress(OSError):  # a user namespace may not have the account; its root has no rights outside
+        os.setgroups([])
+        os.setresgid(account.pw_gid, account.pw_gid, account.pw_gid)
+        os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
+    header, words = struct.pack("=Ii", _CAPABILITIES_VERSION, 0), ctypes.create_string_buffer(24)
+    _libc.capget(header, words)
+    permitted = struct.unpack("=6I", words.raw)[1]
+    # Containers often have the second one only, which also allows writing; Landlock does not.
+    kept = next((one for one in (_DAC_READ_SEARCH, _DAC_OVERRIDE) if permitted >> one & 1), None)
+    mask = 0 if kept is None else 1 << kept
+    if _libc.capset(header, struct.pack("=6I", mask, mask, mask, 0, 0, 0)):
+        raise OSError(ctypes.get_errno(), "capset")
+    if kept is not None:  # for git
+        _libc.prctl(_CAP_AMBIENT, _CAP_AMBIENT_RAISE, kept, 0, 0)
+    _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _libc.prctl(_SET_DUMPABLE, 1, 0, 0, 0)  # otherwise /proc/self belongs to root
