@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pwd
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +100,19 @@ def run(arguments: Sequence[str], screen: Screen, targets: Targets = TARGETS) ->
     except Exception as error:
         if (message := out_of_space(error, [LOGS.parent, Path(tempfile.gettempdir())])) is not None:
             return Ending("failed", f"{message}, then the same command goes on")
+        if isinstance(error, PermissionError) and isinstance(error.filename, str):
+            return Ending("failed", _denied(Path(error.filename), error))
         return _mistake(error)
+
+
+def _denied(path: Path, error: PermissionError) -> str:
+    """The message for a file or folder that the caller may not use: it names the owner of what is there."""
+    there = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
+    try:
+        owner = pwd.getpwuid(there.lstat().st_uid).pw_name
+    except (KeyError, OSError):
+        return f"{path}: {error.strerror}"
+    return f"{path}: {error.strerror}; {there} belongs to {owner}"
 
 
 def _mistake(error: Exception) -> Ending:

@@ -114,6 +114,8 @@ def _answer(request: dict[str, Any], requests: BinaryIO, places: Places) -> byte
                     raise ValueError("is no report")
                 folder.check(path)
                 folder.write(path, str(request["kind"]), {name: b"".join(pieces(size)) for name, size in sizes.items()})
+            case _:
+                raise ValueError("is no action")
     except WrongUse as error:
         failure = {"wrong": error.message, "parameter": error.parameter}
     except OSError as error:

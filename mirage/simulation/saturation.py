@@ -65,11 +65,14 @@ def measure(study: Study, threads: int, progress: Callable[[int, int], None]) ->
     with ThreadPoolExecutor(threads) as pool:
         pending = {pool.submit(_loads, study, *task) for task in tasks}
         rows: list[tuple[int, float, int, bool, float]] = []
-        while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for task in done:
-                rows += task.result()
-            progress(each * (len(tasks) - len(pending)), each * len(tasks))
+        try:
+            while pending:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for task in done:
+                    rows += task.result()
+                progress(each * (len(tasks) - len(pending)), each * len(tasks))
+        finally:
+            pool.shutdown(cancel_futures=True)  # after Ctrl-C no other one begins
     names = ["repetition", "accuracy", "waiting", "rescheduling", "load"]
     return pl.DataFrame(rows, schema=names, orient="row").sort(names[:-1])
 

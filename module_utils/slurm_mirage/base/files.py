@@ -11,7 +11,7 @@ import pwd
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,14 +23,14 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # rename(2)
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o644, owner: tuple[int, int] | None = None, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Write a file that replaces `path` at the end of the context; nothing is replaced if that ends with an error.
+    """Write a file that replaces `path` at the end of the context; nothing is replaced if that ends with an error, which names it.
 
     owner: (uid, gid); the default is the caller's. durable: whether the content is on disk before the file is replaced; without
     that, which is faster, the file may be empty after a crash of the host
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
             os.fchmod(stream.fileno(), mode)
@@ -41,9 +41,10 @@ def replacing(path: Path, mode: int = 0o644, owner: tuple[int, int] | None = Non
                 os.fsync(stream.fileno())
         temporary.replace(path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # write(2) names no file
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):  # write(2) names no file
+            error.filename = str(path)
         raise
 
 

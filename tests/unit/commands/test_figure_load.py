@@ -127,3 +127,20 @@ def test_what_is_no_folder_of_a_report_is_refused_at_once(tmp_path: Path) -> Non
     ):
         with pytest.raises(WrongUse, match=words):
             figure_load(knobs.resolve({"OUT": str(out)}), Screen(io.StringIO()))
+
+
+def test_after_an_interrupt_no_other_schedule_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise Ctrl-C would wait for all of them."""
+    began: list[object] = []
+
+    def loads(*arguments: object) -> list[object]:
+        began.append(arguments)
+        return []
+
+    def interrupt(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(saturation, "_loads", loads)
+    with pytest.raises(KeyboardInterrupt):
+        measure(Study(repetitions=20_000, accuracies=(0.5,)), 1, interrupt)
+    assert len(began) < 20_000
