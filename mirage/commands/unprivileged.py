@@ -5,7 +5,7 @@ limits it to the files that its knobs name, results/, the program and what is in
 which keeps root's rights and reads no input, replaces the files that the target writes.
 
 User id 0 without capabilities would not do: it owns root's files, so that it can change their modes, and servers on sockets
-take it for root.
+take it for root. If root may not take another user id, as in some containers, nothing is changed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mirage import RESULTS, ROOT
+from mirage.commands import terminal_input
 from mirage.commands.landlock import Rules
 from mirage.commands.logs import LOGS
 from mirage.commands.writing_process import Client, Places, start
@@ -54,8 +55,9 @@ _SYSTEM = (
     *("/etc/nsswitch.conf", "/etc/passwd", "/etc/terminfo", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"),
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm", "/sys/devices/system", "/sys/fs/cgroup"),
 )
-_CAPABILITIES_VERSION = 0x20080522
-_DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2
+_CAPABILITIES = struct.pack("=Ii", 0x20080522, 0)  # of the calling thread
+_CHOWN, _DAC_OVERRIDE, _DAC_READ_SEARCH, _SETGID, _SETUID = 0, 1, 2, 6, 7
+_BECOMING = (_CHOWN, _SETGID, _SETUID)
 _SET_DUMPABLE, _SET_KEEPCAPS, _SET_NO_NEW_PRIVS, _CAP_AMBIENT, _CAP_AMBIENT_RAISE = 4, 8, 38, 47, 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -67,6 +69,8 @@ def give_up_root(target: str, environ: Mapping[str, str]) -> None:
     """
     assert len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208
     account = pwd.getpwnam(NOBODY)
+    if not _can_become(account):
+        return
     own = _own_folder(account)
     written = [Path(environ[name]).absolute() for name in WRITTEN if environ.get(name)]
     places = Places(tuple(written), ((LOGS, "error.log"), *OTHERS.get(target, ())))
@@ -77,6 +81,7 @@ def give_up_root(target: str, environ: Mapping[str, str]) -> None:
     rules.write([own, "/dev/null"])
     _become(account)
     rules.enforce()
+    terminal_input.forbid()
     _use(own)
 
 
@@ -96,13 +101,31 @@ def _named(environ: Mapping[str, str]) -> list[Path]:
 # ---- the rights of this process ----
 
 
+def _can_become(account: pwd.struct_passwd) -> bool:
+    """Whether this process may take another user id. Root of a container without that right has few rights to give up."""
+    maps = {Path("/proc/self/uid_map"): account.pw_uid, Path("/proc/self/gid_map"): account.pw_gid}
+    has_ids = all(
+        any(int(first) <= number < int(first) + int(count) for first, _, count in map(str.split, path.read_text().splitlines()))
+        for path, number in maps.items()
+    )
+    return has_ids and all(_permitted() >> capability & 1 for capability in _BECOMING)
+
+
+def _permitted() -> int:
+    """The capabilities that this process may use, as bits. All that matter here are among the first 32."""
+    words = ctypes.create_string_buffer(24)
+    _libc.capget(_CAPABILITIES, words)
+    return int(struct.unpack("=6I", words.raw)[1])
+
+
 def _own_folder(account: pwd.struct_passwd) -> Path:
     """A folder of the account, for compiled modules and temporary files: KEPT, or a temporary one without a virtual environment."""
-    if sys.prefix == sys.base_prefix:
+    path = KEPT
+    with suppress(OSError):
+        if sys.prefix != sys.base_prefix:
+            path.mkdir(mode=0o700, exist_ok=True)
+    if not path.is_dir():
         path = Path(tempfile.mkdtemp(prefix="slurm-mirage-"))
-    else:
-        path = KEPT
-        path.mkdir(mode=0o700, exist_ok=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     os.fchown(descriptor, account.pw_uid, account.pw_gid)
     os.close(descriptor)
@@ -110,28 +133,25 @@ def _own_folder(account: pwd.struct_passwd) -> Path:
 
 
 def _use(own: Path) -> None:
-    """Use the folder for what is kept between calls, and for temporary files."""
+    """Use the folder for compiled modules and loops, and for temporary files."""
     if sys.pycache_prefix is not None:
         sys.pycache_prefix = str(own / "pycache")
-    for name, part in {"NUMBA_CACHE_DIR": "numba", "XDG_CACHE_HOME": "cache", "TMPDIR": "tmp"}.items():
-        (own / part).mkdir(exist_ok=True)
-        os.environ[name] = str(own / part)
+    for name in ("numba", "tmp"):
+        (own / name).mkdir(exist_ok=True)
+    os.environ["NUMBA_CACHE_DIR"] = str(own / "numba")
+    os.environ["TMPDIR"] = tempfile.tempdir = str(own / "tmp")
 
 
 def _become(account: pwd.struct_passwd) -> None:
     """Become the account, with the right to read all files only."""
     _libc.prctl(_SET_KEEPCAPS, 1, 0, 0, 0)
-    with suppress(OSError):  # a user namespace may not have the account; its root has no rights outside
-        os.setgroups([])
-        os.setresgid(account.pw_gid, account.pw_gid, account.pw_gid)
-        os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
-    header, words = struct.pack("=Ii", _CAPABILITIES_VERSION, 0), ctypes.create_string_buffer(24)
-    _libc.capget(header, words)
-    permitted = struct.unpack("=6I", words.raw)[1]
+    os.setgroups([])
+    os.setresgid(account.pw_gid, account.pw_gid, account.pw_gid)
+    os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
     # Containers often have the second one only, which also allows writing; Landlock does not.
-    kept = next((one for one in (_DAC_READ_SEARCH, _DAC_OVERRIDE) if permitted >> one & 1), None)
+    kept = next((one for one in (_DAC_READ_SEARCH, _DAC_OVERRIDE) if _permitted() >> one & 1), None)
     mask = 0 if kept is None else 1 << kept
-    if _libc.capset(header, struct.pack("=6I", mask, mask, mask, 0, 0, 0)):
+    if _libc.capset(_CAPABILITIES, struct.pack("=6I", mask, mask, mask, 0, 0, 0)):
         raise OSError(ctypes.get_errno(), "capset")
     if kept is not None:  # for git
         _libc.prctl(_CAP_AMBIENT, _CAP_AMBIENT_RAISE, kept, 0, 0)

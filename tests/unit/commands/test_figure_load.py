@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -132,12 +133,16 @@ def test_what_is_no_folder_of_a_report_is_refused_at_once(tmp_path: Path) -> Non
 def test_after_an_interrupt_no_other_schedule_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise Ctrl-C would wait for all of them."""
     began: list[object] = []
+    interrupted = threading.Event()
 
     def loads(*arguments: object) -> list[object]:
+        if began:
+            interrupted.wait()
         began.append(arguments)
         return []
 
     def interrupt(*_: int) -> None:
+        interrupted.set()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(saturation, "_loads", loads)
