@@ -32,22 +32,16 @@ def _file(path: str) -> user_file.UserFile:
 
 def digest(events: EventKnobs) -> str:
     """SHA-256 of the file, and of the configurations that it names; empty without one. Raises WrongUse."""
-    return digest_of(events.path) if events.path else ""
-
-
-def digest_of(path: str) -> str:
-    """`digest` of a file."""
-    own, further = _file(path).sha256, [other_configurations.digest(name) for name in _configurations([path])]
+    if not events.path:
+        return ""
+    own, further = _file(events.path).sha256, [other_configurations.digest(name) for name in configurations(events)]
     return hashlib.sha256(" ".join([own, *further]).encode()).hexdigest() if further else own
 
 
 def configurations(events: EventKnobs) -> list[str]:
     """Names of the configurations that the files name, as they are written there, each once. Raises WrongUse."""
-    return _configurations([path for path in events.calendars if path != NONE])
-
-
-def _configurations(paths: Sequence[str]) -> list[str]:
-    return sorted({line.target for path in paths for line in _file(path).lines if line.action == actions.CONFIGURE})
+    lines = [line for path in events.calendars if path != NONE for line in _file(path).lines]
+    return sorted({line.target for line in lines if line.action == actions.CONFIGURE})
 
 
 def silences_nodes(events: EventKnobs) -> bool:

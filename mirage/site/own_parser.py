@@ -20,6 +20,8 @@ from typing import Any
 
 from mirage.site.conf_lines import MAIN, Line
 from mirage.site.site_words import NODE_TAKEN, PARTITION_TAKEN, TAKEN
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.slurm.conf import setting
 
 LONGEST, LARGEST, MOST_MEMORY = 30, 1 << 20, 2 << 30
 """Seconds that the parser may take, bytes that it may write, and bytes of its memory."""
@@ -107,16 +109,12 @@ def _with_values(lines: Iterable[Line]) -> str:
         kind, (first, name) = _kind(line), line.words[0]
         if first.lower() in _OWN:
             own.setdefault(first.lower(), f"{first}={_OWN[first.lower()]}\n")
-        kept = [_word(key, value) for key, value in line.words[bool(kind) :] if _has_value(kind, key, value)]
+        kept = [(key, value) for key, value in line.words[bool(kind) :] if _has_value(kind, key, value)]
         if kept or (kind and kind in _WITH_VALUES):
-            text += " ".join([*([_word(first, name)] if kind else []), *kept]) + "\n"
+            with suppress(WrongUse):  # Slurm reads such a value otherwise than it was meant
+                words = [*([(first, name)] if kind else []), *kept]
+                text += " ".join(setting(line.where, key, value) for key, value in words) + "\n"
     return "".join(own.values()) + text
-
-
-def _word(key: str, value: str) -> str:
-    """A word as the parser reads it back."""
-    escaped = re.sub(r"([\\#])", r"\\\1", value)
-    return f'{key}="{escaped}"' if re.search(r"\s", value) or not value else f"{key}={escaped}"
 
 
 def _by_name(lines: Iterable[Line]) -> str:

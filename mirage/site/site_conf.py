@@ -162,8 +162,8 @@ def read(path: Path | str, accounting: str = "auto") -> SiteConf:
                 defaults[kind.lower()] = words
             elif kind.lower() == "nodename":
                 _add_nodes(site, nodes, name, words, line)
-            elif re.search(r"[\s,]", name):
-                raise line.wrong("PartitionName: a name has no blank and no comma")
+            elif not conf.PARTITION_NAME.fullmatch(name):
+                raise line.wrong(f"PartitionName: {conf.PARTITION_FORM}")
             else:
                 partitions.append((name, words, line.where))
         elif kind.lower() == "nodeset":

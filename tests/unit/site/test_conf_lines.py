@@ -134,6 +134,8 @@ def test_a_copy_is_read_with_its_own_files_where_the_machine_has_such_a_path_too
         f"NodeSet={SECRET} Nodes={SECRET}2\nPartitionName=q Nodes={SECRET}",
         f"Include {SECRET}",
         f"Include {SECRET}/*",
+        f"PartitionName={SECRET}|x Nodes=a1",
+        f'PartitionName={SECRET} SelectTypeParameters="{SECRET}\x1b"',
         f"{{{{ {SECRET} }}}}",
     ],
 )

@@ -11,7 +11,8 @@ import slurm_reader
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mirage.site import site_conf, site_words
+from mirage.site import own_parser, site_conf, site_words
+from mirage.site.conf_lines import ConfFiles
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.hostlist import expand
 from slurm_mirage.rm.slurm import conf as slurm_conf
@@ -432,12 +433,12 @@ def test_a_setting_comes_out_letter_by_letter_or_is_refused_with_its_line(
     path.write_text(f"NodeName=n1\nSchedulerParameters={form.format(escaped)}\nPartitionName=p Nodes=n1\n", newline="")
     try:
         site = site_conf.read(path)
-        lines = site_conf.lines_of(path)
+        lines = list(ConfFiles(path).lines())
     except WrongUse as error:
         assert str(error).startswith(f"slurm_conf: {path} line 2: ") and str(error).isprintable()
         return
     rendered = slurm_conf.render(site.settings, [], site.partitions)
-    written = slurm_reader.words("".join(f"{text}\n" for _, text in lines))
+    written = slurm_reader.words(own_parser._with_values(lines))
     read = dict(written[1])["SchedulerParameters"]
     assert [[key for key, _ in line] for line in written] == [["NodeName"], ["SchedulerParameters"], ["PartitionName", "Nodes"]]
     assert [("SchedulerParameters", read)] in slurm_reader.words(rendered) or not read

@@ -102,7 +102,9 @@ def value_of(value: Any) -> str:
 
 _KEY = re.compile(r"[A-Za-z0-9_.]+")
 _IN_QUOTES = re.compile(r'"[^"]*"')
-_PARTITION = re.compile(r"""[^\s,|"'=#\\]+""")
+PARTITION_NAME = re.compile(r"""[^\s,|"'=#\\]+""")
+"""A name that commands of Slurm and their answers take as one word."""
+PARTITION_FORM = "the name is not one word without quotes and , | = # \\"
 
 
 def setting(where: str, key: str, text: str) -> str:
@@ -154,8 +156,8 @@ def partition_line(partition: Mapping[str, Any], where: str = "slurm.conf") -> s
     """The line of a partition, a mapping with `name` and further words. Raises WrongUse, also for a name that commands of Slurm and
     their answers do not take as one word."""
     name = str(partition.get("name") or "")
-    if not _PARTITION.fullmatch(name):
-        raise WrongUse(f"{where}: partition {name[:40]!r}: the name is not one word without quotes and , | = # \\")
+    if not PARTITION_NAME.fullmatch(name):
+        raise WrongUse(f"{where}: partition {name[:40]!r}: {PARTITION_FORM}")
     words = {key: value for key, value in partition.items() if key != "name"}
     return line_of("PartitionName", name, merge({"Nodes": "ALL"}, words), where) + "\n"
 
