@@ -196,7 +196,7 @@ def test_fewer_pairs_break_a_limit_but_do_not_hold_it(after: float, expected: st
 
 
 def test_equal_schedules_hold_limits_from_as_many_pairs_on() -> None:
-    (none, better), found = parse("wait_mean:+0% wait_mean:-5%"), {}
+    none, better, found = *parse("wait_mean:+0%"), *parse("wait_mean:-5%"), {}
     for number in (20, PASSES_FROM):
         for limit in (none, better):
             one = claims(1.0, noise=0.0, replicas=number)["wait_mean"]
