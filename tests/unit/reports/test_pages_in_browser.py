@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import made_runs
@@ -38,16 +39,19 @@ PICTURES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(runs, "RESULTS", tmp_path / "results")
-    (tmp_path / "results").mkdir()
-    return tmp_path / "results"
+@pytest.fixture(scope="module")
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+    """Makes the page of a kind, once for all tests."""
+    results = tmp_path_factory.mktemp("pages") / "results"
+    results.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "RESULTS", results)
+        yield cache(lambda kind: make_page(results / kind, kind))
 
 
-def page_of(folder: Path, kind: str) -> Path:
+def make_page(folder: Path, kind: str) -> Path:
     """Makes the page of a kind as its command does."""
-    log = folder.parent / "log.swf.gz"
+    log = folder.parent / f"{kind}.swf.gz"
     if kind == "workload":
         made_runs.a_full_log(log)
         given = {"TRACE": str(log), "OUT": str(folder)}
@@ -66,19 +70,19 @@ def page_of(folder: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", PICTURES)
-def test_pictures_are_seen_and_texts_can_be_read(browser: Browser, results: Path, kind: str) -> None:
-    check_page(browser, page_of(results / "x", kind), PICTURES[kind])
+def test_pictures_are_seen_and_texts_can_be_read(browser: Browser, page_of: Callable[[str], Path], kind: str) -> None:
+    check_page(browser, page_of(kind), PICTURES[kind])
 
 
-def test_a_page_fits_on_the_smallest_telephone_and_is_printed(browser: Browser, results: Path) -> None:
-    with visit(browser, page_of(results / "x", "run"), 320) as shown:
+def test_a_page_fits_on_the_smallest_telephone_and_is_printed(browser: Browser, page_of: Callable[[str], Path]) -> None:
+    with visit(browser, page_of("run"), 320) as shown:
         assert shown.run("document.documentElement.scrollWidth") <= 320
         assert shown.page.pdf().startswith(b"%PDF")
 
 
 @pytest.fixture
-def shown(browser: Browser, results: Path) -> Iterator[Visit]:
-    with visit(browser, page_of(results / "x", "run")) as page:
+def shown(browser: Browser, page_of: Callable[[str], Path]) -> Iterator[Visit]:
+    with visit(browser, page_of("run")) as page:
         yield page
         page.check_quiet()
 
@@ -126,8 +130,8 @@ def test_dragging_zooms_and_the_pointer_reads_values(shown: Visit) -> None:
     assert first == pytest.approx(2500, abs=30) and width == pytest.approx(2500, abs=30)
 
 
-def test_values_at_the_pointer_are_the_recorded_ones(shown: Visit, results: Path) -> None:
-    run = Run.of(RunFolder(results / "x"))
+def test_values_at_the_pointer_are_the_recorded_ones(shown: Visit, page_of: Callable[[str], Path]) -> None:
+    run = Run.of(RunFolder(page_of("run").parent))
     assert run.window is not None
     busy, _ = run.levels()
     _, box = plot(shown, "busy")
@@ -143,11 +147,11 @@ def test_values_at_the_pointer_are_the_recorded_ones(shown: Visit, results: Path
         assert near.min() - 0.2 <= float(match[1].replace(",", "")) <= near.max() + 0.2
 
 
-def test_the_pointer_reads_the_jobs_that_wait_for_each_cause(shown: Visit, results: Path) -> None:
+def test_the_pointer_reads_the_jobs_that_wait_for_each_cause(shown: Visit, page_of: Callable[[str], Path]) -> None:
     """In the middle of the longest span, of the spans that are there."""
-    run = Run.of(RunFolder(results / "x"))
+    run = Run.of(RunFolder(page_of("run").parent))
     assert run.window is not None
-    spans = RunFolder(results / "x").waits
+    spans = run.folder.waits
     begin, end = max(zip(spans["from"], spans["to"], strict=True), key=lambda span: span[1] - span[0])
     middle = (begin + end) / 2
     there = spans.filter((spans["from"] <= middle) & (spans["to"] > middle))["cause"].to_list()
