@@ -3,8 +3,8 @@
     python -m benchmarks.gate [GATES]
 
 needs no cluster. The noise of the runs has one mode, or two: some of the phases have much longer waits, all others none. Shares of
-the latter are exact, of the former from GATES gates (2,000; with five limits a quarter), which take ten minutes. A change that is at
-its limit or beyond may pass in at most 2.5 % of the gates, one that is at its limit or within may fail in at most 2.5 %.
+the latter are exact, of the former from GATES gates (2,000; with five limits a quarter), which takes ten minutes. A change at its
+limit or beyond may pass in at most 2.5 % of the gates, one at its limit or within may fail in at most 2.5 %.
 """
 
 from __future__ import annotations
