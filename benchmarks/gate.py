@@ -19,6 +19,7 @@ from scipy.stats import binom
 
 from mirage.statistics.bootstrap import Floats
 from mirage.statistics.limits import BROKEN, DEFAULT, HOLDS, LOOKS, UNDECIDED, Answer, Limit, Pairs, all_of, parse
+from slurm_mirage.base.printing import say
 
 GATES = 2000
 MOST = 0.025
@@ -130,13 +131,13 @@ def rows(gates: int) -> dict[str, tuple[Callable[[], Shares], bool, bool]]:
 def main() -> int:
     """Print the table. Returns 0 if no wrong answer is given too often."""
     gates, holds = int(sys.argv[1]) if len(sys.argv) > 1 else GATES, True
-    print("| limit +5 % | passed, % | failed | undecided | pairs of 50, 90 % of the decided |\n|---|---|---|---|---|")
+    say("| limit +5 % | passed, % | failed | undecided | pairs of 50, 90 % of the decided |", "|---|---|---|---|---|")
     for title, (find, no_pass, no_failure) in rows(gates).items():
         found = find()
         passed, failed = share_of(found, HOLDS), share_of(found, BROKEN)
         holds &= not (no_pass and passed > MOST) and not (no_failure and failed > MOST)
         shares = " | ".join(f"{100 * share:.1f}" for share in (passed, failed, 1 - passed - failed))
-        print(f"| {title} | {shares} | {pairs_of(found)} |", flush=True)
+        say(f"| {title} | {shares} | {pairs_of(found)} |")
     return 0 if holds else 1
 
 

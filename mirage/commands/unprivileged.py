@@ -73,7 +73,8 @@ def give_up_root(target: str, environ: Mapping[str, str]) -> None:
         return
     own = _own_folder(account)
     written = [Path(environ[name]).absolute() for name in WRITTEN if environ.get(name)]
-    places = Places(tuple(written), ((LOGS, "error.log"), *OTHERS.get(target, ())))
+    others = ((LOGS, "error.log"), *OTHERS.get(target, ()))  # relative in a wheel, and the process that writes works in /
+    places = Places(tuple(written), tuple((folder.absolute(), name) for folder, name in others))
     output_file.use(Client(start(places, None if own == KEPT else own)))
     rules = Rules()
     rules.read([*_SYSTEM, *_installed(), RESULTS, *_named(environ), *(path / folder.MARK for path in written)])

@@ -433,7 +433,11 @@ class Prepared:
         if self.recorded is not None:
             write_atomically(folder / RECORDED_FILE, self.recorded.write_csv())
         site.write(self.knobs.scheduler, folder / site.LEFT_OUT)
-        submissions.write_plan(folder / PLAN_FILE, self.plan(run))
+        try:
+            submissions.write_plan(folder / PLAN_FILE, self.plan(run))
+        except WrongUse as error:
+            source = self.knobs.workload.site or self.knobs.workload.trace
+            raise WrongUse(f"{source}: {error.message}", "site" if self.knobs.workload.site else "trace") from None
         selection = {
             "excluded": self.workload.excluded,
             "notes": self.workload.notes,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import shlex
 from collections.abc import Mapping
@@ -20,6 +18,7 @@ from mirage.records.file_names import EVENTS_FILE, EXPERIMENT_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.text import output_file
 from mirage.verdict.wait_settings import Trial
+from slurm_mirage.base import csv_text
 from slurm_mirage.base.errors import WrongUse
 
 SITE = "site"
@@ -67,10 +66,8 @@ def _with_event(run: RunFolder, event: str) -> str:
     limit = event.partition(",")[2].rpartition("=")[0]
     own = user_file.read(str(run.path / EVENTS_FILE)).lines if run.has(EVENTS_FILE) else []
     rows = [(number_word(line.instant), line.action, line.target, line.argument) for line in own if not line.generated_by]
-    stream = io.StringIO()
     kept = [row for row in rows if not ",".join(row[1:]).startswith(f"{limit}=")]
-    csv.writer(stream, lineterminator="\n").writerows([user_file.HEADING, *kept])
-    return f"{stream.getvalue()}{event}\n"
+    return f"{csv_text.text([user_file.HEADING, *kept])}{event}\n"
 
 
 def _word(text: str) -> str:

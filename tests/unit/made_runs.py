@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ import simulated_runs
 from mirage.campaign.conclusion import Member, conclude
 from mirage.kinds.filler.metrics import FILLERS_FILE, FILLERS_SCHEMA, SLOT
 from mirage.records import wait_causes
+from mirage.records.recorded import recorded_of
 from mirage.records.run_folder import RunFolder
 from mirage.reports.run_data import Run
 from mirage.terminal.screen import Screen
 from mirage.traces import log_text, swf
+from mirage.traces.trace import read_trace
+from slurm_mirage.base.errors import WrongUse
 
 SUSPENSIONS = pl.DataFrame({"job": [3, 3], "suspend": [1.0, 3.0], "resume": [2.0, 4.0]}, schema_overrides={"job": pl.Int64})
 
@@ -46,8 +50,17 @@ def a_log(path: Path, jobs: pl.DataFrame, waits: float) -> dict[str, Any]:
 def a_run(folder: Path, **more: Any) -> dict[str, Any]:
     """Writes a run of 60 jobs on 16 nodes with 4 processors."""
     jobs, pauses = suspended(simulated_runs.jobs_of(60, 16, 4))
-    jobs.select("id", "submit").with_columns(preset=pl.lit("")).write_csv(_there(folder) / "workload.csv")
+    workload = jobs.select("id", "submit").with_columns(preset=pl.lit(""))
+    workload.write_csv(_there(folder) / "workload.csv")
+    if (log := more.get("trace", {}).get("path")) and not more.get("SUBMISSION"):
+        _record(folder, log, workload)
     return simulated_runs.write(folder, jobs, 16, 4, suspensions=pauses, **more)
+
+
+def _record(folder: Path, log: str, workload: pl.DataFrame) -> None:
+    """Writes recorded.csv, unless the log has none of the waits, as an experiment does."""
+    with suppress(WrongUse):
+        recorded_of(read_trace(log), workload).write_csv(folder / "recorded.csv")
 
 
 def _there(folder: Path) -> Path:
@@ -67,7 +80,9 @@ def a_run_with_everything(folder: Path, log: Path) -> None:
     jobs.select("id", "submit", preset=pl.lit(""), user=number % 3, partition_name="partition").write_csv(
         _there(folder) / "workload.csv"
     )
-    found = simulated_runs.write(folder, jobs, 16, 4, suspensions=suspended(jobs)[1], trace=a_log(log, jobs, 2400))
+    described = a_log(log, jobs, 2400)
+    _record(folder, str(log), pl.read_csv(folder / "workload.csv", schema_overrides={"preset": pl.String}))
+    found = simulated_runs.write(folder, jobs, 16, 4, suspensions=suspended(jobs)[1], trace=described)
     busy, _ = Run.of(RunFolder(folder)).levels()
     begin, end = found["settings"]["window"]
     found |= _waited(folder, jobs) | _happened(begin, end) | _resized() | _filled(folder, busy.times, busy.values, begin, end)

@@ -89,7 +89,7 @@ GOOD = {"count": 2, "cpus": 4}
         ([{**GOOD, "extra": ["x"]}], "class 1: extra ['x']: a mapping"),
         ([{**GOOD, "extra": {"Feature": "a\nNodeName=x"}}], "class 1: extra: 'Feature' is not a word"),
         ([{**GOOD, "extra": {"Feature": None}}], "class 1: extra: 'Feature' is not a word"),
-        ([{**GOOD, "extra": {"Real Memory": 5}}], "class 1: extra: 'Real Memory' is not a word"),
+        ([{**GOOD, "extra": {"Real Memory": 5}}], "class 1: extra: 'Real Memory' is not the name of a setting"),
         ([{**GOOD, "extra": {7: 5}}], "class 1: extra: 7 is not a word"),
         ([{**GOOD, "extra": {"Procs": 5}}], "class 1: extra: Procs may not be given"),
         ([{**GOOD, "extra": {"Sockets": 3}}], "class 1: cpus 4: 3 sockets of 1 cores of 1 threads make another number"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import line_values
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from real_logs import real_log
 
@@ -292,6 +292,8 @@ labels = st.sampled_from([label for label in swf_header.LABELS if label not in (
 @settings(deadline=None)
 def test_round_trip(tmp_path_factory: pytest.TempPathFactory, jobs: list[tuple[float, ...]], head: dict[str, str]) -> None:
     frame = pl.DataFrame(jobs, schema=swf.SCHEMA, orient="row")
+    frame = frame.filter(~pl.col("status").is_between(2, 4))  # parts of a job, which are joined
+    assume(frame.height)
     path = tmp_path_factory.mktemp("round") / "log.swf"
     swf.write_swf(frame, head, path)
     back, header, _, _ = swf.read_swf(path)

@@ -85,4 +85,4 @@ def test_names_that_a_file_of_events_cannot_have_point_to_nothing(reason: str) -
 def test_a_name_of_a_trial_is_one_name_of_a_file() -> None:
     reasons = ["assoc 7(u2/(null)/(null)) group max tres(gres/gpu)", "group max jobs for account ../../etc/x"]
     names = [trial.name for reason in reasons for trial in trials(run([(1, 0.0, 800.0, "account limit", reason)]))]
-    assert names == ["account-u2-GrpTRES-gres-gpu", "account-..-..-etc-x-GrpJobs"]
+    assert names == ["account-u2-GrpTRES-gres_gpu", "account-.._.._etc_x-GrpJobs"]
