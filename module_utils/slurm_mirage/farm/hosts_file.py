@@ -20,14 +20,15 @@ from . import isolation
 ETC_HOSTS = Path("/etc/hosts")
 FILE, ROOTS_FILE = "state/hosts", "etc/hosts"
 LARGEST = 16 << 20  # bytes
-_ADDRESS, _NAME = re.compile(r"[0-9a-fA-F.:]+"), re.compile(r"[A-Za-z0-9._-]+")
+_ADDRESS, _NAMES = re.compile(r"[0-9a-fA-F.:]+"), re.compile(r"[A-Za-z0-9._-]+( [A-Za-z0-9._-]+)*")
 
 
-def _line(address: str, name: str) -> str:
-    """A line of hosts(5). Raises WrongUse for what is no address with one name."""
-    if not (_ADDRESS.fullmatch(address) and _NAME.fullmatch(name)):
-        raise WrongUse(f"addresses: {address[:40]!r} with the host name {name[:40]!r}: may have an IP address and one name")
-    return f"{address} {name}\n"
+def _line(address: str, names: str) -> str:
+    """A line of hosts(5): an address, and names with a blank between them, as that of the head with slurmctld's. Raises WrongUse for
+    anything else."""
+    if not (_ADDRESS.fullmatch(address) and _NAMES.fullmatch(names)):
+        raise WrongUse(f"addresses: {address[:40]!r} with the host name {names[:40]!r}: may have an IP address and names")
+    return f"{address} {names}\n"
 
 
 class HostsFile:

@@ -77,8 +77,13 @@ def test_a_change_follows_no_link(instance: Path) -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [{"10.0.0.1": "a\n10.0.0.2 b"}, {"10.0.0.1": "a b"}, {"10.0.0.1\t": "a"}, {"10.0.0.1": ""}, {"x y": "a"}, {"10.0.0.1": "a#b"}],
+    [{"10.0.0.1": "a\n10.0.0.2 b"}, {"10.0.0.1": "a  b"}, {"10.0.0.1\t": "a"}, {"10.0.0.1": ""}, {"x y": "a"}, {"10.0.0.1": "a#b"}],
 )
 def test_a_name_is_no_other_line(instance: Path, names: dict[str, str]) -> None:
-    with pytest.raises(WrongUse, match=r"^addresses: .*: may have an IP address and one name$"):
+    with pytest.raises(WrongUse, match=r"^addresses: .*: may have an IP address and names$"):
         HostsFile(instance).write(names)
+
+
+def test_a_host_has_several_names(instance: Path) -> None:
+    HostsFile(instance).write({"10.0.0.1": "head.wide slurmctld-wide"})
+    assert "\n10.0.0.1 head.wide slurmctld-wide\n" in (instance / "state/hosts").read_text()
