@@ -24,8 +24,7 @@ _ADDRESS, _NAMES = re.compile(r"[0-9a-fA-F.:]+"), re.compile(r"[A-Za-z0-9._-]+( 
 
 
 def _line(address: str, names: str) -> str:
-    """A line of hosts(5): an address, and names with a blank between them, as that of the head with slurmctld's. Raises WrongUse for
-    anything else."""
+    """A line of hosts(5): an address, and names with a blank between them, as the head's own and slurmctld's. Raises WrongUse."""
     if not (_ADDRESS.fullmatch(address) and _NAMES.fullmatch(names)):
         raise WrongUse(f"addresses: {address[:40]!r} with the host name {names[:40]!r}: may have an IP address and names")
     return f"{address} {names}\n"
