@@ -101,7 +101,7 @@ class Gate:
         return self._end(screen, UNDECIDED, answers, f"{LOOKS[-1]} replicas of each do not decide it")
 
     def _answers(self, campaign: Campaign, look: int, *, are_alike: bool) -> list[Answer]:
-        """What a look tells of each limit. are_alike: whether the runs of each pair have the same schedule"""
+        """The answer to each limit from the runs so far. are_alike: whether both runs of each pair have the same schedule"""
         from mirage.statistics.comparison import claims_on_these_jobs  # imports scipy
 
         members = [part.member for part in campaign.parts]

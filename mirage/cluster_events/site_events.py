@@ -40,7 +40,7 @@ LEAST = 60.0
 
 
 def resources(cpus: int, gres: str) -> dict[str, int]:
-    """What a node has, as TRES: `cpu`, and `gres/NAME` of each name in the word Gres of its line."""
+    """The TRES of a node: `cpu`, and `gres/NAME` for each name in the word Gres of its NodeName line."""
     found = Counter({"cpu": cpus})
     for item in gres.split(",") if gres else ():
         name, *_, count = item.split(":")
@@ -227,7 +227,8 @@ def _reservations(taken: Archive, world: _World, events: SiteEvents) -> Iterator
 
 
 def _is_of_whole_nodes(tres: str, nodes: Iterable[str], world: _World) -> bool:
-    """Whether a reservation has at least the CPUs and the GRES of its nodes: not with GRES only, but without either."""
+    """Whether a reservation covers all CPUs of its nodes, and all of the GRES that it names. One without TRES does, one with GRES
+    only does not."""
     has: Counter[str] = Counter()
     typed: Counter[str] = Counter()
     for name, amount, unit in _AMOUNT.findall(tres):
