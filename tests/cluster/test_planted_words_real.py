@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/unit")]
 from captures import BEGIN, COLUMNS, EVENT_COLUMNS, capture, job, table  # noqa: E402
 
+from mirage.knobs.table import BY_NAME  # noqa: E402
 from tests.fuzz.planted import words  # noqa: E402
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(os.geteuid() != 0, reason="skipped: a cluster needs root")]
@@ -58,7 +59,8 @@ def canary(tmp_path: Path) -> Iterator[Path]:
 
 def mirage(target: str, **knobs: str) -> str:
     """Run a target; what it prints."""
-    environment = {**os.environ, "MIRAGE_GIVEN": " ".join(knobs), **knobs}
+    outside = {name: value for name, value in os.environ.items() if name not in BY_NAME}
+    environment = {**outside, "MIRAGE_GIVEN": " ".join(knobs), **knobs}
     command = [sys.executable, "-m", "mirage", target]
     ended = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL
