@@ -211,7 +211,7 @@ infra: $(STAMP) ## look at the running cluster from outside (testinfra)
 	$(BIN)/pytest -m cluster tests/infra --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
 
 .PHONY: bench
-bench: $(STAMP) ## PART of scale, clock, fidelity, resize (FULL=yes), errors, estimates, gate, metrics; without: nodes, submissions, sigsleep
+bench: $(STAMP) ## PART of scale, clock, fidelity, resize (FULL=yes), errors, estimates, gate, metrics, coverage; without: nodes, submissions, sigsleep
 	@$(BIN)/python -m benchmarks $(PART) $(if $(PART),$(if $(filter yes,$(FULL)),1024))
 
 .PHONY: clean

@@ -22,6 +22,7 @@ PARTS = {
     "estimates": "estimates",
     "gate": "gate",
     "metrics": "log_metrics",
+    "coverage": "coverage",
 }
 """Modules of the other benchmarks by their names in `make bench PART=NAME`."""
 

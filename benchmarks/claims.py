@@ -16,9 +16,9 @@ from math import factorial, prod
 import numpy as np
 
 from benchmarks.figures import markdown
-from mirage.statistics.bootstrap import Floats
 from mirage.statistics.claims import is_equivalent
 from mirage.statistics.inference import Chance
+from mirage.statistics.intervals import Floats
 from slurm_mirage.base.printing import say
 
 MARGIN = 5.0

@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mirage.statistics.bootstrap import student
+from mirage.statistics.intervals import student
 
 BLOCKS = 10
 

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from scipy.stats import binom
 
-from mirage.statistics.bootstrap import Floats
+from mirage.statistics.intervals import Floats
 from mirage.statistics.limits import BROKEN, DEFAULT, HOLDS, LOOKS, UNDECIDED, Answer, Limit, Pairs, all_of, parse
 from slurm_mirage.base.printing import say
 

@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks import bench_instance as bench
 from benchmarks import host
 from benchmarks.figures import Benchmark, Figures, markdown
-from mirage.statistics.bootstrap import student
+from mirage.statistics.intervals import student
 
 PROGRAM = ("benchmarks/resize_program.py", "files/dmr/dmr.py")
 JOB = "bench-resize"

@@ -208,7 +208,7 @@ class Campaign:
         else:
             screen.say(f"results/{self.folder.name} is finished: nothing is run again")
         members = [part.member for part in self.parts]
-        return conclude(self.folder, members, self.knobs.workload.seed, screen, float(self.knobs.campaign.margin))
+        return conclude(self.folder, members, screen, float(self.knobs.campaign.margin))
 
     def _run_rest(self, use: InstanceUse, screen: Screen) -> Ending | None:
         """Run what is not finished. Returns the ending of a run that did not finish, or None."""

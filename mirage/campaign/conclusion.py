@@ -44,12 +44,12 @@ class Member:
     folder: str
 
 
-def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen, margin: float = MARGIN) -> Ending:
+def conclude(folder: Path, members: Sequence[Member], screen: Screen, margin: float = MARGIN) -> Ending:
     """Compare the finished runs in `folder`, write comparison.json, status.json and the pages, and print the differences.
 
     margin: per cent of the baseline's mean within which two configurations are equivalent
     """
-    content = computed(folder, members, seed, margin)
+    content = computed(folder, members, margin)
     write_json(folder / COMPARISON_FILE, content)
     show(folder, content, screen)
     ending = _ending(folder, content)
@@ -63,11 +63,11 @@ def members_of(experiment: Mapping[str, Any]) -> list[Member]:
     return [Member(**member) for member in experiment["comparison"]]
 
 
-def computed(folder: Path, members: Sequence[Member], seed: int, margin: float = MARGIN) -> dict[str, Any]:
+def computed(folder: Path, members: Sequence[Member], margin: float = MARGIN) -> dict[str, Any]:
     """Content of comparison.json, from the runs' jobs.csv, experiment.json and metrics.json."""
     from mirage.statistics.comparison import compare  # imports scipy, which other targets do not need
 
-    return compare(runs_of(folder, members), seed, margin=margin)
+    return compare(runs_of(folder, members), margin)
 
 
 def runs_of(folder: Path, members: Sequence[Member]) -> list[Run]:

@@ -106,7 +106,7 @@ class Gate:
 
         members = [part.member for part in campaign.parts]
         names = [limit.metric for limit in self.limits]
-        claims = claims_on_these_jobs(runs_of(self.folder, members), campaign.knobs.workload.seed, names)
+        claims = claims_on_these_jobs(runs_of(self.folder, members), names)
         answers = [answer(limit, claims[limit.metric], look, len(self.limits)) for limit in self.limits]
         return [without_change(one) for one in answers] if are_alike else answers
 

@@ -74,7 +74,7 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
             yield from _of_run(folder / one.folder, version)
         stored = read_json(folder / COMPARISON_FILE, COMPARISON_JSON)
         margin = stored["method"].get("margin", 0.0)  # an earlier release had no margin
-        again = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]), margin)))
+        again = json.loads(json.dumps(computed(folder, members, margin)))
         yield folder / COMPARISON_FILE, list(_differences(stored, again))
     elif (folder / SWEEP_FILE).is_file():
         runs = sweep_table.runs_of(folder)

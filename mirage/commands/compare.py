@@ -96,5 +96,5 @@ def _again(knobs: Knobs, screen: Screen) -> Ending:
             f"results/{folder.name} is not finished ({unfinished[0]} is not); give all knobs that it was begun with",
             parameter="configs",
         )
-    ending = conclude(folder, members, int(content["inputs"]["SEED"]), screen, float(knobs.campaign.margin))
+    ending = conclude(folder, members, screen, float(knobs.campaign.margin))
     return again(folder, ending, screen)

@@ -97,13 +97,7 @@ def _nearness(one: pl.DataFrame, two: pl.DataFrame) -> str | None:
         return None
     near = overall(pairs)
     mean, share, rho = near["differences"]["mean"], near["differences"]["within_minute"], near["rank_correlation"]
-    words = f"nearness: mean difference of waits {mean['value']:.6g}{_error(mean['error'])} s"
+    words = f"nearness: mean difference of waits {mean['value']:.6g} s"
     if rho is not None:
-        ends = "" if rho["low"] is None else f" ({rho['low']:.4f} to {rho['high']:.4f})"
-        words += f", rank correlation {rho['value']:.4f}{ends}"
-    per_cent = None if share["error"] is None else 100 * share["error"]
-    return f"{words}, {100 * share['value']:.1f}{_error(per_cent)} % of the jobs within a minute"
-
-
-def _error(width: float | None) -> str:
-    return "" if width is None else f" ± {width:.2g}"
+        words += f", rank correlation {rho['value']:.4f}"
+    return f"{words}, {100 * share['value']:.1f} % of the jobs within a minute"

@@ -26,13 +26,17 @@ CLASSES = {
 
 _GPUS = r"(^| )(gpus|gpus_per_task|memory_per_gpu)=|(^| )gres=(\S*,)?gpu:"
 """Words of a request for GPUs."""
+_DELAYS = ("begin_virtual", "hold_virtual")
+"""Columns of a workload with delays that are taken from the log."""
 
 
 def traits_of(workload: pl.DataFrame) -> pl.DataFrame:
     """What groups the jobs of a workload, for `nearness.nearness`: their user, the partition that they ask for by name, else by the
-    log's number, and whether they ask for GPUs; null where the log does not say."""
+    log's number, whether they ask for GPUs, and whether they are held or begin later as in the log; null where the log does not
+    say."""
     col = pl.col
-    names = {"user": pl.Int64(), "partition": pl.Int64(), "partition_name": pl.String(), "request": pl.String()}
+    names: dict[str, pl.DataType] = {"user": pl.Int64(), "partition": pl.Int64(), "partition_name": pl.String()}
+    names |= {"request": pl.String(), **dict.fromkeys(_DELAYS, pl.Float64())}
     known = workload.select(
         "id",
         *(
@@ -46,6 +50,7 @@ def traits_of(workload: pl.DataFrame) -> pl.DataFrame:
         user=pl.when(col("user") >= 0).then("user"),
         partition=pl.coalesce(pl.when(col("partition_name") != "").then("partition_name"), number),
         has_gpus=col("request").str.contains(_GPUS).fill_null(False),
+        is_copied=pl.any_horizontal(col(*_DELAYS).is_not_null()),
     )
 
 
@@ -99,7 +104,7 @@ def _classes(difference: pl.Series) -> dict[str, int]:
 
 def _others(recorded: pl.DataFrame) -> dict[str, Any]:
     begin, last = recorded.filter("selected").select(pl.col("submit").min(), last=pl.col("submit").max()).row(0)
-    ran = recorded.drop_nulls()
+    ran = recorded.drop_nulls(["submit", "start", "end", "processors"])
     others = ran.filter(~pl.col("selected"))
     at_begin = others.filter((pl.col("start") <= begin) & (pl.col("end") > begin))
     inside = (pl.min_horizontal("end", pl.lit(last)) - pl.max_horizontal("start", pl.lit(begin))).clip(0) * pl.col("processors")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA, frame_from_swf
+from mirage.traces.csv_frame import read_csv
 from mirage.traces.trace import Trace
 from slurm_mirage.base.errors import WrongUse
 
 RECORDED_SCHEMA: dict[str, pl.DataType] = {
     "id": pl.Int64(),
-    **dict.fromkeys(["submit", "start", "end"], pl.Float64()),
+    **dict.fromkeys(["submit", "eligible", "start", "end"], pl.Float64()),
     "processors": pl.Int64(),
     "selected": pl.Boolean(),
 }
 """Columns of recorded.csv: a row a job of the log that was in the real machine, waiting or running, in the time of the selected
-ones; trace seconds, null where unknown."""
+ones; trace seconds, null where unknown. eligible: from when on the job could start."""
 
 
 def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
@@ -24,7 +27,7 @@ def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
 
     Raises WrongUse if the log has no wait of any of them.
     """
-    log = frame_from_swf(trace.frame).select("id", "submit", "start", "end", "processors")
+    log = frame_from_swf(trace.frame).select("id", "submit", "eligible", "start", "end", "processors")
     log = log.unique("id", keep="first", maintain_order=True)
     wanted = workload.filter(pl.col("preset").fill_null("") == "") if "preset" in workload.columns else workload
     marked = log.join(wanted.select("id", selected=pl.lit(True)), on="id", how="left", maintain_order="left")
@@ -35,6 +38,11 @@ def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
     begin, end = selected.select(pl.col("submit").min(), end=pl.max_horizontal(pl.col("end").max(), pl.col("submit").max())).row(0)
     is_present = pl.col("selected") | ((pl.col("submit") <= end) & (pl.coalesce("end", "submit") >= begin))
     return marked.filter(is_present).select(pl.col(name).cast(kind) for name, kind in RECORDED_SCHEMA.items())
+
+
+def read_recorded(path: Path, parameter: str) -> pl.DataFrame:
+    """recorded.csv; that of an earlier release has no `eligible`. parameter: what names the file in messages. Raises WrongUse."""
+    return read_csv(path, RECORDED_SCHEMA, parameter, optional=("eligible",))
 
 
 def schedule_of(recorded: pl.DataFrame) -> pl.DataFrame:

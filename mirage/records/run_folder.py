@@ -138,10 +138,9 @@ class RunFolder:
     @cached_property
     def recorded(self) -> pl.DataFrame | None:
         """recorded.csv: what the log records of the jobs; None without one."""
-        from mirage.records.recorded import RECORDED_SCHEMA
-        from mirage.traces.csv_frame import read_csv
+        from mirage.records.recorded import read_recorded
 
-        return read_csv(self.path / RECORDED_FILE, RECORDED_SCHEMA, "run") if self.has(RECORDED_FILE) else None
+        return read_recorded(self.path / RECORDED_FILE, "run") if self.has(RECORDED_FILE) else None
 
     def read_plan(self) -> list[PlanRow]:
         """plan.csv: what was to be submitted."""

@@ -37,7 +37,7 @@ from mirage.records.file_names import (
     SCHEDULE_FILE,
     SUSPENSIONS_FILE,
 )
-from mirage.records.recorded import RECORDED_SCHEMA, schedule_of
+from mirage.records.recorded import read_recorded, schedule_of
 from mirage.records.run_folder import RunFolder
 from mirage.text.input_file import open_input
 from mirage.traces import swf
@@ -122,7 +122,7 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
         beside = _Beside.of(run)
         machine = (beside.processors, beside.nodes, beside.source)
         if path.name == RECORDED_FILE:
-            jobs, left_out = _chosen(schedule_of(read_csv(path, RECORDED_SCHEMA, "trace")), wanted)
+            jobs, left_out = _chosen(schedule_of(read_recorded(path, "trace")), wanted)
             return Schedule(jobs, None, *machine, "recorded", _notes(jobs), left_out, beside.immediate_below)
         suspensions = read_csv(run.path / SUSPENSIONS_FILE, SUSPENSIONS_SCHEMA, "trace") if run.has(SUSPENSIONS_FILE) else None
         every = read_csv(path, JOBS_SCHEMA, "trace", optional=NEW_COLUMNS)

@@ -86,17 +86,18 @@ JUDGED_JSON = Object({"validity": _VALIDITY})
 """Of metrics.json only the verdict."""
 MEASURED_JSON = Object({"metrics": Named(_FIGURE), "validity": IfThere(_VALIDITY)})
 """Of metrics.json the values of the metrics, and the verdict."""
-_BESIDE = Object(dict.fromkeys(("run", "record", "difference", "error"), OrNull(_FIGURE)))
-_ESTIMATE = Object(dict.fromkeys(("value", "error"), OrNull(_FIGURE)))
-_CORRELATION = OrNull(Object({"value": _NUMBER, **dict.fromkeys(("low", "high"), OrNull(_FIGURE))}))
+_BESIDE = Object(dict.fromkeys(("run", "record", "difference"), OrNull(_FIGURE)))
+_VALUE = Object({"value": OrNull(_FIGURE)})
+_CORRELATION = OrNull(Object({"value": _NUMBER}))
 _MEAN_WAIT: dict[str, Shape] = {"jobs": COUNT, "wait_mean": _BESIDE}
 _WAITS: dict[str, Shape] = {**_MEAN_WAIT, **dict.fromkeys(("wait_median", "wait_p95"), _BESIDE)}
 _DIFFERENCES = ("mean", "median", "quartile_1", "quartile_3", "within_minute", "within_tenth", "shorter", "longer")
 _NEARNESS = Object(
     {
         "waits": Object(_WAITS),
+        "deferred": Maybe(Object({"jobs": COUNT, "share": _NUMBER, "copied": OrNull(_NUMBER)})),
         "rank_correlation": _CORRELATION,
-        "differences": Object(dict.fromkeys(_DIFFERENCES, _ESTIMATE)),
+        "differences": Object(dict.fromkeys(_DIFFERENCES, _VALUE)),
         "classes": Each(Object({"size": TEXT, "runtime": TEXT, **_WAITS})),
         "gpu_jobs": OrNull(Object(_WAITS)),
         "partitions": Each(Object({"partition": TEXT, **_WAITS})),
@@ -142,7 +143,7 @@ METRICS_JSON = Object(
         ),
         "null_reasons": Named(TEXT),
         "excluded": IfThere(Named(COUNT)),
-        "errors": IfThere(Named(Object(dict.fromkeys(("emulation", "jobs", "replicas"), _FIGURE)))),
+        "errors": IfThere(Named(Object({**dict.fromkeys(("emulation", "replicas"), _FIGURE), "other_jobs": Maybe(Each(_NUMBER))}))),
         "error_reasons": Maybe(Named(TEXT)),
         "distribution": Maybe(Object({"nodes": Each(_NUMBER), "share": Each(_NUMBER)})),
         "classes": IfThere(Each(Object({"size": TEXT, "runtime": TEXT, "jobs": COUNT, **_MEANS}))),

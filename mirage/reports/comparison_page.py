@@ -162,12 +162,17 @@ def _method(content: Content) -> str:
     method = content["method"]
     earlier = method.get("without_emulation_errors", [])
     unknown = f" It is not known of {', '.join(earlier)}, of an earlier release." if earlier else ""
+    blocks = (
+        f"leaving out each of {number(method['blocks'])} blocks of jobs, where the queue had at least {number(method['cycles'])} "
+        "independent cycles"
+        if "blocks" in method
+        else "a method of an earlier release, whose intervals are too narrow; make compare computes them again"
+    )
     return (
         "Differences are between the means over the runs of each configuration, for the "
         f"{counted(content['jobs']['compared'], 'job')} that could be measured in all runs. Intervals are "
         f"{percent(method['level'])} intervals: for these jobs by the spread of the runs, for others like them also by "
-        f"{number(method['resamples'])} bootstrap resamples of the jobs, in blocks of "
-        f"{counted(method['block_length'], 'job')}. What the emulation may have added widens both.{unknown} "
+        f"{blocks}. What the emulation may have added widens both.{unknown} "
         f"p is corrected for all comparisons of metrics, classes and configurations ({_counts(method['compared'])}) by Holm's "
         "method: the chance of any false claim of better or worse is at most 5 % for each. Configurations are equivalent if the "
         f"{percent(method['equivalence_level'])} interval is within {method['margin']:g} % (two one-sided tests at 5 %). "

@@ -27,8 +27,8 @@ _SHORT = {
 _SIGNIFICANT, _EQUIVALENT, _UNDECIDED = "significant", "equivalent", "undecided"
 
 FOREST = (
-    "Points are differences of the means, thick lines their 95 % intervals for these jobs, thin ones for others like them. The "
-    "certainty is that for these jobs. The grey band is the margin of equivalence. The table has values beyond the edge."
+    "Points are differences of the means, thick lines their 95 % intervals for these jobs, thin ones for others like them, where "
+    "known. The certainty is that for these jobs. The grey band is the margin of equivalence. The table has values beyond the edge."
 )
 
 
@@ -84,7 +84,8 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
     )
     zero = alt.Chart(pl.DataFrame({"x": [0.0]})).mark_rule(strokeDash=[5, 4]).encode(x=alt.X("x:Q", scale=scale))
     differences = "; ".join(
-        f"{row[0]} {row[1]:+.3g} % ({row[2]:+.3g} to {row[3]:+.3g}; for others like them {row[4]:+.3g} to {row[5]:+.3g})"
+        f"{row[0]} {row[1]:+.3g} % ({row[2]:+.3g} to {row[3]:+.3g}"
+        + (f"; for others like them {row[4]:+.3g} to {row[5]:+.3g})" if row[4] < row[5] else ")")
         for row in rows
     )
     description = f"{differences}. {FOREST}"

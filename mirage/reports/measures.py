@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import polars as pl
@@ -14,7 +14,7 @@ from mirage.metrics.classes import ALL, RUNTIMES
 from mirage.metrics.formulas import Settings
 from mirage.metrics.registry import METRICS, WAIT, job_value
 from mirage.reports.page import Table
-from mirage.text.words import counted, duration, number, percent, two_digits
+from mirage.text.words import counted, duration, number, percent, three_digits, two_digits
 
 _EMPTY: tuple[Any, ...] = ("", None, {}, [])
 
@@ -29,22 +29,26 @@ def figure(name: str, value: float | None) -> str:
     return duration(value) if metric.unit == "s" else number(round(value, 2))
 
 
-def with_errors(name: str, value: float | None, errors: Mapping[str, Mapping[str, float | None]]) -> str:
-    """The value of a metric with its errors: 292 s (5 min) ± 9 s (emulation) ± 61 s (jobs). errors: member of metrics.json"""
-    known = {kind: error for kind, error in errors.get(name, {}).items() if error is not None}
+def with_errors(name: str, value: float | None, errors: Mapping[str, Mapping[str, Any]]) -> str:
+    """The value of a metric with its errors: 292 s (5 min) ± 9 s (emulation) ± 2 s (replicas), other jobs 230 s to 310 s. errors:
+    member of metrics.json"""
+    of_metric = errors.get(name, {})
+    known = {kind: of_metric[kind] for kind in ("emulation", "replicas") if of_metric.get(kind) is not None}
     shown = figure(name, value)
     if known and value is not None and METRICS[name].unit == "s":
         # In seconds, as the errors may be less than a minute.
         shown = f"{number(value)} s" + (f" ({shown})" if value >= 90 else "")
-    return " ± ".join([shown, *(f"{_error(name, error)} ({kind})" for kind, error in known.items())])
+    text = " ± ".join([shown, *(f"{_error(name, error)} ({kind})" for kind, error in known.items())])
+    ends = of_metric.get("other_jobs")
+    return text if ends is None else f"{text}, other jobs {' to '.join(_error(name, end, three_digits) for end in ends)}"
 
 
-def _error(name: str, error: float) -> str:
-    """A half width with two digits; a share in per cent."""
+def _error(name: str, error: float, rounded: Callable[[float], str] = two_digits) -> str:
+    """A half width with two digits, or another number of `rounded`; a share in per cent."""
     metric = METRICS[name]
     if metric.unit == "s":
-        return f"{number(float(f'{error:.2g}'))} s"
-    return f"{two_digits(100 * error)} %" if metric.is_share else two_digits(error)
+        return f"{number(float(rounded(error)))} s"
+    return f"{rounded(100 * error)} %" if metric.is_share else rounded(error)
 
 
 def suspended_words(validities: Sequence[Mapping[str, Any]]) -> str:

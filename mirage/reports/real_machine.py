@@ -15,8 +15,8 @@ from mirage.text.words import counted, duration, number, percent
 from mirage.workloads import not_played
 
 _ABOUT = (
-    "± is half the 95 % interval for other jobs like these, by resampling the jobs; it is left out where these are too few. Two "
-    "runs of the same command differ, too: make diff prints how much, which is the least difference that this comparison can show."
+    "Two runs of the same command differ, too: make diff prints how much, which is the least difference that this comparison can "
+    "show."
 )
 _LENGTHS = {
     "mean": "difference of a job's waits, emulation - log: mean",
@@ -64,6 +64,7 @@ def _words(near: Mapping[str, Any], beside: Mapping[str, Any], processors: int) 
         f"{percent(differences['within_minute']['value'])} of them differ by at most a minute; "
         f"{percent(differences['shorter']['value'])} waited longer in the log, {percent(differences['longer']['value'])} in the "
         "emulation.",
+        _deferred(near.get("deferred")),
         "The log's waits are in whole minutes." if beside["whole_minutes"] else "",
         ""
         if correlation is None
@@ -73,25 +74,29 @@ def _words(near: Mapping[str, Any], beside: Mapping[str, Any], processors: int) 
     return " ".join(sentence for sentence in sentences if sentence)
 
 
+def _deferred(deferred: Mapping[str, Any] | None) -> str:
+    """How much of the log's waiting is not compared; "" if all of it is."""
+    if not deferred or not deferred["jobs"]:
+        return ""
+    copied = (
+        "" if deferred["copied"] is None else f", {percent(deferred['copied'])} by begins and holds that the run copies from it"
+    )
+    return (
+        f"Waits count from the instant at which a job could start: {percent(deferred['share'])} of the log's waiting, of "
+        f"{counted(deferred['jobs'], 'job')}, lay before it{copied}."
+    )
+
+
 def _signed(seconds: float) -> str:
     return duration(seconds) if seconds >= 0 else f"-{duration(-seconds)}"
 
 
-def _with_error(value: float, error: float | None) -> str:
-    """A length of time with its error."""
-    return _signed(value) if error is None else f"{_signed(value)} ± {duration(error)}"
-
-
-def _share(value: float, error: float | None) -> str:
-    """A share with its error."""
-    text = f"-{percent(-value)}" if value < 0 else percent(value)
-    return text if error is None else f"{text} ± {percent(error)}"
+def _share(value: float) -> str:
+    return f"-{percent(-value)}" if value < 0 else percent(value)
 
 
 def _correlation(one: Mapping[str, Any] | None) -> str:
-    if one is None:
-        return "-"
-    return f"{one['value']:.2f}" + ("" if one["low"] is None else f" ({one['low']:.2f} to {one['high']:.2f})")
+    return "-" if one is None else f"{one['value']:.2f}"
 
 
 def _beside(near: Mapping[str, Any]) -> Table:
@@ -103,20 +108,17 @@ def _beside(near: Mapping[str, Any]) -> Table:
     }
     if users is not None:
         figures[f"mean wait by processor time, {counted(users['users'], 'user')}"] = users["wait"]
-    rows = [
-        (name, duration(one["run"]), duration(one["record"]), _with_error(one["difference"], one["error"]))
-        for name, one in figures.items()
-    ]
+    rows = [(name, duration(one["run"]), duration(one["record"]), _signed(one["difference"])) for name, one in figures.items()]
     if used is not None:
-        values = percent(used["run"]), percent(used["record"]), _share(used["difference"], used["error"])
+        values = percent(used["run"]), percent(used["record"]), _share(used["difference"])
         rows.append(("utilisation by these jobs, first to last submission", *values))
     return Table(f"{counted(waits['jobs'], 'job')}, emulation beside log", ("", EMULATION, LOG, "difference"), rows)
 
 
 def _job_by_job(near: Mapping[str, Any]) -> Table:
     differences = near["differences"]
-    rows = [(words, _with_error(**differences[name])) for name, words in _LENGTHS.items()]
-    rows += [(words, _share(**differences[name])) for name, words in _SHARES.items()]
+    rows = [(words, _signed(differences[name]["value"])) for name, words in _LENGTHS.items()]
+    rows += [(words, _share(differences[name]["value"])) for name, words in _SHARES.items()]
     rows.append(("rank correlation of the waits", _correlation(near["rank_correlation"])))
     if near["users"] is not None:
         rows.append(("rank correlation of the users' waits by processor time", _correlation(near["users"]["rank_correlation"])))
@@ -140,7 +142,7 @@ def _by_group(near: Mapping[str, Any]) -> Table:
             number(row["jobs"]),
             duration(row["wait_mean"]["run"]),
             duration(row["wait_mean"]["record"]),
-            *(_with_error(row[of]["difference"], row[of]["error"]) for of in ("wait_mean", "wait_median", "wait_p95")),
+            *(_signed(row[of]["difference"]) for of in ("wait_mean", "wait_median", "wait_p95")),
         )
         for name, row in groups
     ]

@@ -29,7 +29,7 @@ from mirage.reports.real_machine import parts as real_machine
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.run_timeline import over_time
 from mirage.terminal.parts import parts_of
-from mirage.terminal.table import errors_text, figures_of, kinds_of_errors, value_text
+from mirage.terminal.table import errors_text, figures_of, kinds_of_errors, only_these_jobs, value_text
 from mirage.text.words import counted, duration, number, percent
 from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, inconclusive_metrics, verdict_of, with_reasons
 from mirage.workloads import not_played
@@ -43,7 +43,7 @@ _ANSWERS = {
 ERRORS = (
     "± (emulation): by how much the emulation may have changed the value, up or down, estimated from the delays that were measured "
     "in this run (docs/emulation-error.md). ± (replicas): by how much another run of the same jobs may differ. "
-    "± (jobs): half the 95 % interval by resampling the jobs, for other jobs like these."
+    "Other jobs: 95 % interval for other jobs like these."
 )
 GPUS = (
     "Idle while asked for: share of the GPUs' time in which GPUs were idle although a job waited that asks for no more than were "
@@ -156,7 +156,8 @@ def main_table(run: Run) -> Table:
 
 
 def _main_words(run: Run) -> str:
-    errors = ERRORS if run.metrics.get("errors") else ""
+    errors = " ".join([ERRORS, *(f"{line[0].upper()}{line[1:]}." for line in only_these_jobs(run.metrics))])
+    errors = errors if run.metrics.get("errors") else ""
     return " ".join(
         filter(None, [f"{sentence[0].upper()}{sentence[1:]}." for sentence in parts_of(run.metrics)] + [errors, _log_words(run)])
     )

@@ -182,7 +182,7 @@ def judge(claims: Iterable[Claim], answer: str) -> dict[str, int]:
             claim.conclude(None if claim.p is None else corrected[claim.hypothesis])
         sizes[question] = len(family)
     for claim in claims:
-        claim.pair["words"] = sentence(claim.pair)
+        claim.pair["words"] = sentence(claim.pair, is_answer=claim.name == answer and claim.jobs is None)
     return sizes
 
 
@@ -214,9 +214,9 @@ def _remedy(name: str, chance: Chance, correction: float, margin: float) -> str:
         if number * times <= _MOST_REPLICAS and is_decided(chance.repeated(times)):
             return f"about {number * times} replicas of each would decide it"
     many = chance.repeated(max(1, _MOST_REPLICAS // number))
-    if chance.drawn is not None and is_decided(replace(many, drawn=None)):
+    if chance.without is not None and is_decided(replace(many, without=None)):
         return "replicas cannot decide it, a longer log can"
-    if sum(chance.errors) and is_decided(replace(many, drawn=None, errors=(0.0, 0.0))):
+    if sum(chance.errors) and is_decided(replace(many, without=None, errors=(0.0, 0.0))):
         added = f"{figures(sum(chance.errors))} {METRICS[name].unit}".rstrip()
         return f"replicas cannot decide it: the emulation may have added {added}, a slower clock or SPEED=event less"
     return f"{_MOST_REPLICAS} replicas of each would not decide it"

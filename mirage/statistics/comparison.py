@@ -1,6 +1,6 @@
 """Compares two or more configurations on the same jobs: differences with intervals, p values and verdicts; docs/comparison.md.
 
-Everything is computed from the tables of the runs' jobs and their metrics.json; the same files and seed give the same result.
+Everything is computed from the tables of the runs' jobs and their metrics.json; the same files give the same result.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.registry import METRICS, job_value
 from mirage.metrics.waits import common_horizon
-from mirage.statistics import bootstrap
-from mirage.statistics.bootstrap import Blocks, Floats
 from mirage.statistics.claims import (
     ANSWER_CENSORED,
     Claim,
@@ -30,28 +28,18 @@ from mirage.statistics.claims import (
     is_invalid,
     judge,
 )
-from mirage.statistics.comparison_text import NOT_RESAMPLED, OTHER_JOBS, QUESTIONS, THESE_JOBS, Finding
+from mirage.statistics.comparison_text import OTHER_JOBS, QUESTIONS, THESE_JOBS, Finding
 from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance
-from mirage.statistics.resampled_metrics import (
-    CLASS_METRICS,
-    Draws,
-    cells_of,
-    classes_of,
-    fewest_jobs,
-    quantiles,
-    sums_of,
-    together,
-)
+from mirage.statistics.intervals import LEVEL, Floats
+from mirage.statistics.other_jobs import BLOCKS, CYCLES, too_few
+from mirage.statistics.sampling_error import NOT_SHOWN
+from mirage.statistics.sums_over_jobs import CLASS_METRICS, FOR_OTHER_JOBS, ForOthers, cells_of, class_sums, classes_of, values
 from slurm_mirage.base.errors import WrongUse
 
-RESAMPLES = 2000
-_FEW_RESAMPLES = 2  # where other jobs are not asked about
 MARGIN = 5.0
 ALL_PAIRS = 4
 """Largest number of configurations that are all compared with each other; of more, each is compared with the first one only."""
 
-FEWEST_JOBS = 5
-"""A class of fewer jobs has no interval."""
 _DIGITS = 10  # digits that are written: sums in another order differ in later ones
 
 
@@ -78,22 +66,22 @@ class Run:
     executions: pl.DataFrame | None = None
 
 
-def compare(runs: Sequence[Run], seed: int, resamples: int = RESAMPLES, margin: float = MARGIN) -> dict[str, Any]:
+def compare(runs: Sequence[Run], margin: float = MARGIN) -> dict[str, Any]:
     """Content of comparison.json. The first configuration is the baseline.
 
     margin: per cent of the baseline's mean within which two configurations are equivalent
 
     Raises WrongUse for runs that cannot be compared: without a common job, or on different machines.
     """
-    return _Comparison(runs, seed, resamples, margin).content()
+    return _Comparison(runs, margin).content()
 
 
-def claims_on_these_jobs(runs: Sequence[Run], seed: int, names: Iterable[str]) -> dict[str, Claim]:
+def claims_on_these_jobs(runs: Sequence[Run], names: Iterable[str]) -> dict[str, Claim]:
     """What is known of the differences of these metrics between two configurations, for these jobs, by the metric's name.
 
     Raises WrongUse as `compare` does.
     """
-    comparison = _Comparison(runs, seed, _FEW_RESAMPLES, MARGIN)
+    comparison = _Comparison(runs, MARGIN)
     for name in dict.fromkeys(names):
         comparison.add_claims(name)
     return {claim.name: claim for claim in comparison.claims if claim.question == THESE_JOBS}
@@ -101,26 +89,23 @@ def claims_on_these_jobs(runs: Sequence[Run], seed: int, names: Iterable[str]) -
 
 @dataclass(frozen=True)
 class _Group:
-    """Metrics of a set of jobs: point estimates (runs, metrics) and draws (resamples, runs, metrics).
+    """A set of jobs.
 
-    blocks: number of blocks that the jobs are drawn in, NaN where they are not resampled
+    points: metrics over these jobs, by name, of each run
     jobs: the classes of the jobs; None for all jobs
     of_class: size and runtime, where it is one of the classes of metrics.json
     """
 
-    names: Sequence[str]
-    points: Floats
-    draws: Floats
-    blocks: float
+    points: Mapping[str, Floats]
     jobs: frozenset[int] | None = None
     of_class: tuple[str, str] | None = None
 
 
 class _Comparison:
-    def __init__(self, runs: Sequence[Run], seed: int, resamples: int, margin: float) -> None:
+    def __init__(self, runs: Sequence[Run], margin: float) -> None:
         self.labels = list(dict.fromkeys(run.label for run in runs))
         self.runs = sorted(runs, key=lambda run: (self.labels.index(run.label), run.replica))
-        self.seed, self.resamples, self.margin = seed, resamples, margin
+        self.margin = margin
         self.claims: list[Claim] = []
         self.settings = dict(runs[0].metrics["settings"])
         for run in self.runs:
@@ -134,7 +119,7 @@ class _Comparison:
         self.places = {label: [i for i, run in enumerate(self.runs) if run.label == label] for label in self.labels}
         all_pairs = list(combinations(self.labels, 2))
         self.pairs = all_pairs if len(self.labels) <= ALL_PAIRS else [pair for pair in all_pairs if pair[0] == self.labels[0]]
-        self._resample()
+        self._measure(self._common())
 
     # ---- jobs ----
 
@@ -162,36 +147,23 @@ class _Comparison:
             raise WrongUse("the runs have no job in common that could be measured in all of them", parameter="run")
         return [common.join(frame, on="id", how="left", maintain_order="left") for frame in frames]
 
-    def _resample(self) -> None:
-        frames = self._common()
-        settings = Settings.of(self.settings)
-        sums, groups = sums_of(settings), quantiles()
-        self.cells = cells_of(frames, self.settings["processors"])
-        draws = Draws.of(frames, sums, groups, settings, self.cells)
-        length = bootstrap.block_length(self._differences(draws.narrow))
-        self.blocks = Blocks(frames[0].height, length, self.resamples, self.seed)
-        drawn = [draws.drawn(counts) for _, counts in self.blocks.counts()]
-        points, points_by_cell, jobs_by_cell = draws.drawn(np.ones((1, frames[0].height), np.int32))
-        whole, by_cell, sizes = (np.concatenate([part[k] for part in drawn]) for k in range(3))
-        self.whole = _Group([*sums.above, *(name for group in groups for name in group)], points[0], whole, self.blocks.number)
+    def _measure(self, frames: Sequence[pl.DataFrame]) -> None:
+        """The metrics of all jobs and of each class, and what is known of other jobs."""
+        settings, self.jobs = Settings.of(self.settings), frames[0].height
+        found = [values(frame, settings) for frame in frames]
+        self.whole = {name: np.array([one[name] for one in found]) for name in found[0]}
+        self.for_others = [ForOthers.of(frame, settings) for frame in frames]
+        cells = cells_of(frames, self.settings["processors"])
+        sums, sizes = class_sums(frames, settings, cells), np.diff([*cells.begins, self.jobs])
         self.classes = []
-        for description, of_these in classes_of(self.cells):
-            jobs = int(jobs_by_cell[0, of_these].sum())
+        for description, of_these in classes_of(cells):
+            means = sums[of_these].sum(axis=0) / sizes[of_these].sum()
             group = _Group(
-                CLASS_METRICS,
-                together(points_by_cell, jobs_by_cell, of_these)[0],
-                together(by_cell, sizes, of_these),
-                min(jobs, self.blocks.number) if jobs >= FEWEST_JOBS else math.nan,
-                None if len(of_these) == len(self.cells.keys) else frozenset(of_these),
+                dict(zip(CLASS_METRICS, means.T, strict=True)),
+                None if len(of_these) == len(cells.keys) else frozenset(of_these),
                 (description["size"], description["runtime"]),
             )
-            self.classes.append((description, jobs, group))
-
-    def _differences(self, narrow: Floats) -> list[Floats]:
-        """Differences job by job between the means of the replicas, for each pair: the series that decide the block length."""
-        means = {label: narrow[:, places].mean(axis=1) for label, places in self.places.items()}
-        pairs = self.pairs or [(self.labels[0], self.labels[0])]
-        return [(means[one] - means[other])[:, k] for one, other in pairs for k in range(len(CLASS_METRICS))]
+            self.classes.append((description, int(sizes[of_these].sum()), group))
 
     # ---- results ----
 
@@ -208,12 +180,11 @@ class _Comparison:
             "configurations": [
                 {"label": label, "runs": [self.runs[place].folder for place in self.places[label]]} for label in self.labels
             ],
-            "jobs": {"compared": self.blocks.jobs, "left_out": self.left_out},
+            "jobs": {"compared": self.jobs, "left_out": self.left_out},
             "method": {
-                "level": bootstrap.LEVEL,
-                "resamples": self.resamples,
-                "seed": self.seed,
-                "block_length": self.blocks.length,
+                "level": LEVEL,
+                "blocks": BLOCKS,
+                "cycles": CYCLES,
                 "correction": "Holm",
                 "compared": compared,
                 "margin": self.margin,
@@ -232,35 +203,28 @@ class _Comparison:
     def add_claims(self, name: str) -> dict[str, Any]:
         """Compare a metric over all jobs; its claims are added to `claims`. Returns its member of comparison.json."""
         metric = METRICS[name]
-        values = self.recomputed.get(name) or [run.metrics["metrics"].get(name) for run in self.runs]
+        reported = self.recomputed.get(name) or [run.metrics["metrics"].get(name) for run in self.runs]
         reasons = {run.folder: run.metrics["null_reasons"].get(name, "not computed") for run in self.runs}
-        missing = {run.folder: reasons[run.folder] for run, value in zip(self.runs, values, strict=True) if value is None}
-        known = np.array([math.nan if value is None else value for value in values], np.float64)
-        by_jobs = name in self.whole.names and not missing and self.blocks.jobs >= fewest_jobs(name)
-        group = self.whole if by_jobs else _Group([name], known[:, None], np.empty((0, 0, 0)), math.nan)
+        missing = {run.folder: reasons[run.folder] for run, value in zip(self.runs, reported, strict=True) if value is None}
+        known = np.array([math.nan if value is None else value for value in reported], np.float64)
+        points = self.whole[name] if name in self.whole and not missing else known
         return {
             "unit": metric.unit,
             "meaning": metric.meaning,
             "noun": metric.in_sentences,
             "better": metric.better,
             "null_reasons": missing,
-            **self._compared(name, group, known, missing),
+            **self._compared(name, _Group({name: points}), known, missing),
         }
 
     def _class(self, group: _Group) -> dict[str, Any]:
-        return {name: self._compared(name, group, group.points[:, k], {}) for k, name in enumerate(CLASS_METRICS)}
+        return {name: self._compared(name, group, points, {}) for name, points in group.points.items()}
 
     def _compared(self, name: str, group: _Group, values: Floats, missing: Mapping[str, str]) -> dict[str, Any]:
-        """Members `configurations`, `resampled` and `pairs` of a metric. values: the metric of each run, as reported."""
-        column = list(group.names).index(name)
-        points = group.points[:, column]
-        draws = group.draws[:, :, column] if group.draws.size and not math.isnan(group.blocks) else None
-        several = any(len(places) > 1 for places in self.places.values())
-        over = [word for word, is_so in (("jobs", draws is not None), ("replicas", several)) if is_so]
+        """Members `configurations` and `pairs` of a metric. values: the metric of each run, as reported."""
         return {
             "configurations": {label: self._values(values[places]) for label, places in self.places.items()},
-            "resampled": over,
-            "pairs": [self._pair(name, pair, group, points, draws, missing) for pair in self.pairs],
+            "pairs": [self._pair(name, pair, group, missing) for pair in self.pairs],
         }
 
     @staticmethod
@@ -272,20 +236,12 @@ class _Comparison:
             "noise": {"largest": float(gaps.max()), "rms": _rms(gaps)} if len(gaps) else None,
         }
 
-    def _pair(
-        self,
-        name: str,
-        pair: tuple[str, str],
-        group: _Group,
-        points: Floats,
-        draws: Floats | None,
-        missing: Mapping[str, str],
-    ) -> dict[str, Any]:
+    def _pair(self, name: str, pair: tuple[str, str], group: _Group, missing: Mapping[str, str]) -> dict[str, Any]:
         places = [self.places[label] for label in pair]
         gone = [
             f"{missing[folder]} ({folder})" for place in places for one in place if (folder := self.runs[one].folder) in missing
         ]
-        values = [points[place] for place in places]
+        values = [group.points[name][place] for place in places]
         entry: dict[str, Any] = {"baseline": pair[0], "configuration": pair[1], **_UNKNOWN}
         if gone or np.isnan(np.concatenate(values)).any():
             unknown = Finding(unknown=gone[0] if gone else "no job of these runs has a value")
@@ -299,7 +255,7 @@ class _Comparison:
         errors = [float(np.mean([error or 0.0 for error in place])) for place in emulation]
         # 0 says that few simulated runs were equal, not that all are.
         reaches = [None if None in place else max(error or 0.0 for error in place) or None for place in replicas]
-        chance = Chance(values, None, group.blocks, (errors[0], errors[1]), (reaches[0], reaches[1]))
+        chance = Chance(values, None, math.nan, (errors[0], errors[1]), (reaches[0], reaches[1]))
         runs = {self.runs[one].folder: self.runs[one].metrics for place in places for one in place}
         against = hindrance(name, runs, (base, mean), group.of_class)
         if against is None and not chance.is_replicated:
@@ -315,20 +271,29 @@ class _Comparison:
             "noise_floor": None if floor is None else {"largest": floor, "rms": _rms(gaps)},
             "noise_floor_percent": None if floor is None or not base else 100 * floor / abs(base),
         }
-        drawn = None if draws is None else [draws[:, place].mean(axis=1) for place in places]
-        for question, of_question in (
-            (THESE_JOBS, chance if chance.is_replicated else None),
-            (OTHER_JOBS, None if drawn is None else replace(chance, drawn=drawn)),
-        ):
+        others, not_known = self._of_others(name, places, chance) if group.of_class is None else (None, NOT_SHOWN)
+        entry["cycles"] = None if others is None else others.cycles
+        for question, of_question in ((THESE_JOBS, chance if chance.is_replicated else None), (OTHER_JOBS, others)):
             finding = Finding(
                 difference=mean - base,
                 percent=entry["percent"],
                 margin=self.margin,
                 hindrance=against,
-                unknown=NOT_RESAMPLED if question == OTHER_JOBS and drawn is None else None,
+                unknown=not_known if question == OTHER_JOBS else None,
             )
             self.claims.append(_claim(entry, question, name, group.jobs, finding, of_question))
         return entry
+
+    def _of_others(self, name: str, places: Sequence[Sequence[int]], chance: Chance) -> tuple[Chance | None, str | None]:
+        """The chance of a difference for other jobs, and why it is not known. chance: for these jobs"""
+        if name not in FOR_OTHER_JOBS:
+            return None, NOT_SHOWN
+        column = FOR_OTHER_JOBS.index(name)
+        known = [[self.for_others[one] for one in place] for place in places]
+        number = min(float(one.cycles[column]) for place in known for one in place)
+        rest = [np.array([one.rest[column] for one in place]) for place in known]
+        without = [np.mean([one.without[:, column] for one in place], axis=0) for place in known]
+        return replace(chance, values=rest, without=without, cycles=number), too_few(number) if number < CYCLES else None
 
 
 def _claim(
@@ -357,6 +322,7 @@ _UNKNOWN = dict.fromkeys(
         "emulation",
         "noise_floor",
         "noise_floor_percent",
+        "cycles",
     )
 )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirage.metrics.registry import METRICS
+from mirage.statistics.other_jobs import ONLY_THESE
 
 THESE_JOBS, OTHER_JOBS = "these_jobs", "other_jobs"
 """The questions: names of the members of a pair in comparison.json."""
@@ -19,8 +20,8 @@ ERROR = 0.05
 DIFFERENT = ("lower", "higher")
 """Verdicts that claim a difference."""
 _VERDICTS = ("equivalent", "undecided", "unknown")
+_UNKNOWN = "not known: "
 _REMEDY = ": "  # text between an answer about other jobs and the advice on what would decide it
-NOT_RESAMPLED = "resampling the jobs does not tell of it"
 
 
 def others(content: Mapping[str, Any]) -> list[str]:
@@ -83,7 +84,7 @@ class Finding:
 def words(name: str, found: Finding) -> str:
     """What is known of the metric for these jobs, as a sentence."""
     if found.unknown is not None:
-        return f"not known: {found.unknown}"
+        return f"{_UNKNOWN}{found.unknown}"
     amounts = _Amounts(name, found)
     difference = f"{amounts.size} {METRICS[name].in_sentences}"
     if found.hindrance is not None:
@@ -102,7 +103,7 @@ def words_of_others(name: str, found: Finding) -> str:
     """What is known of the metric for other jobs, as a sentence after that of `words`."""
     amounts = _Amounts(name, found)
     if found.unknown is not None or found.p is None or amounts.interval is None:
-        return f"not known: {found.unknown or found.hindrance or 'nothing tells its chance'}"
+        return f"{_UNKNOWN}{found.unknown or found.hindrance or 'nothing tells its chance'}"
     if found.code == "equivalent":
         return f"equivalent ({amounts.margins})"
     if found.code in DIFFERENT:
@@ -110,11 +111,12 @@ def words_of_others(name: str, found: Finding) -> str:
     return f"{amounts.interval}, not certain{_REMEDY if found.remedy else ''}{found.remedy}"
 
 
-def sentence(pair: Mapping[str, Any]) -> str:
-    """Both answers. pair: of comparison.json, with the words for each"""
+def sentence(pair: Mapping[str, Any], *, is_answer: bool = False) -> str:
+    """Both answers. pair: of comparison.json, with the words for each; is_answer: why there is none for other jobs is said, too"""
     these, others = (str(pair[question]["words"]) for question in QUESTIONS)
     if pair[OTHER_JOBS]["p"] is None:
-        return these
+        is_told = is_answer and pair[THESE_JOBS]["p"] is not None and ONLY_THESE in others
+        return f"{these}; {others.removeprefix(_UNKNOWN)}" if is_told else these
     answer, _, remedy = others.partition(_REMEDY)
     # What would decide both is said once.
     return f"{these}; for {QUESTIONS[OTHER_JOBS]} {answer if remedy and these.endswith(remedy) else others}"

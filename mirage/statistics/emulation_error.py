@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from mirage.metrics.formulas import Maximum, Quantile, Settings, expression
 from mirage.metrics.measured_jobs import Window
 from mirage.metrics.registry import METRICS
-from mirage.statistics import bootstrap
-from mirage.statistics.bootstrap import Floats
-from mirage.statistics.resampled_metrics import CLASS_METRICS, sums_of
+from mirage.statistics.intervals import Floats, ratios
+from mirage.statistics.sums_over_jobs import CLASS_METRICS, sums_of
 
 Numbers = NDArray[np.int64]
 
@@ -410,17 +409,15 @@ def _over_jobs(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], set
     terms = {column.name: column.to_numpy().reshape(rows, -1) for column in columns}
     above, below = _sums(settings)
     counts = {kind: terms[f"below {kind}"].sum(axis=1) for kind in below}
-    ratios = [bootstrap.ratios(terms[f"above {name}"].sum(axis=1), counts[kind]) for name, (_, kind) in above.items()]
+    means = [ratios(terms[f"above {name}"].sum(axis=1), counts[kind]) for name, (_, kind) in above.items()]
     ordered = [
         np.quantile(terms[f"ordered {id(one.quantity)}"], one.share if isinstance(one, Quantile) else 1.0, axis=1)
         for _, one in _order_statistics()
     ]
     of_jobs = np.stack([terms[f"above {name}"] for name in CLASS_METRICS], axis=1)
     members = [one.classes[inside] for one in workloads]
-    by_class = [
-        bootstrap.ratios(one @ is_member, is_member.sum(axis=0)).T.ravel() for one, is_member in zip(of_jobs, members, strict=True)
-    ]
-    return np.stack([*ratios, *ordered], axis=1), np.array(by_class)
+    by_class = [ratios(one @ is_member, is_member.sum(axis=0)).T.ravel() for one, is_member in zip(of_jobs, members, strict=True)]
+    return np.stack([*means, *ordered], axis=1), np.array(by_class)
 
 
 def _over_time(workload: _Arrays, schedule: _Schedule, run: MeasuredRun, last: float) -> list[float]:

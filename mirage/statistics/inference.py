@@ -1,7 +1,7 @@
 """Inference on the difference of a metric between two configurations: intervals, p values, equivalence, and Holm's correction.
 
-Two sources of chance are added up: the replicas of each configuration and, where other jobs are asked about, the jobs (draws of a
-block bootstrap). docs/comparison-method.md has the method and its tests by simulation.
+Two sources of chance are added up: the replicas of each configuration and, where other jobs are asked about, the jobs (by leaving
+out blocks of them). docs/comparison-method.md has the method and its tests by simulation.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from mirage.statistics.bootstrap import LEVEL, Floats, Interval, student
+from mirage.statistics.intervals import LEVEL, Floats, Interval, student
+from mirage.statistics.other_jobs import CYCLES
 
 EQUIVALENCE_LEVEL = 0.90
 """Level of the interval that has to lie within the margin: two one-sided tests at 5 % each (Schuirmann 1987)."""
-_MOST_UNKNOWN = 0.05  # share of the draws that may have no value
+_WIDER = 1.1
+"""Factor of the half width by jobs. Sums over cycles of a queue are skewed: more often than not the mean is too low, and its error
+with it."""
 _LARGEST_LOG = 700.0  # exp of more is no finite number
 _ROUNDING = 1e-9  # relative
 _LEAST_TAIL = 1e-12  # the smallest p value that is reported
@@ -129,16 +132,15 @@ def of_replicas(values: Sequence[Floats]) -> Part | None:
     return Part(math.sqrt(total), 3 / (welch + 2 * hsu))
 
 
-def of_jobs(draws: Floats, blocks: float) -> Part | None:
-    """Chance of a difference over resamples of the jobs in so many blocks.
+def of_jobs(without: Floats) -> Part | None:
+    """Chance of a difference by jobs: the jackknife over blocks of them.
 
-    The variance of few blocks is too small by (blocks - 1) / blocks. None where more than a twentieth of the draws is unknown
-    (NaN), or there is a single block.
+    without: the difference without each block. None where one of these is unknown (NaN).
     """
-    known = draws[~np.isnan(draws)]
-    if len(known) < (1 - _MOST_UNKNOWN) * len(draws) or not blocks > 1:
+    blocks = len(without)
+    if np.isnan(without).any():
         return None
-    return Part(math.sqrt(_variance(known, 0) * blocks / (blocks - 1)), blocks - 1)
+    return Part(_WIDER * math.sqrt((blocks - 1) * _variance(without, 0)), blocks - 1)
 
 
 def _variance(values: Floats, less: int) -> float:
@@ -192,15 +194,15 @@ class Chance:
     """The data on a metric of two configurations.
 
     values: of the replicas of each
-    drawn: means of the replicas in each resample of jobs, or None if the jobs are not resampled
-    blocks: number of blocks of jobs
+    without: means of the replicas without each block of the jobs; None for the chance of these jobs only
+    cycles: independent cycles of the queue; of fewer than CYCLES the chance by jobs is not known
     errors: by how much the emulation may have changed the mean of each, from 0 on
     reaches: by how much two replicas of each may differ, as far as that does not follow from these replicas; None: not known
     """
 
     values: Sequence[Floats]
-    drawn: Sequence[Floats] | None
-    blocks: float
+    without: Sequence[Floats] | None
+    cycles: float
     errors: tuple[float, float] = (0.0, 0.0)
     reaches: tuple[float | None, float | None] = (None, None)
 
@@ -225,8 +227,8 @@ class Chance:
     def difference(self) -> Estimate | None:
         """The difference of the means. None where no chance is known."""
         base, mean = (float(replicas.mean()) for replicas in self.values)
-        draws = None if self.drawn is None else self.drawn[1] - self.drawn[0]
-        parts = self._parts(self.values, draws, is_log=False)
+        without = None if self.without is None else self.without[1] - self.without[0]
+        parts = self._parts(self.values, without, is_log=False)
         return None if parts is None else Estimate(mean - base, parts, sum(self.errors), base)
 
     def relative(self) -> Estimate | None:
@@ -237,20 +239,20 @@ class Chance:
         of_base, of_mean = self.errors
         reach = max(one or 0.0 for one in self.reaches)
         lowest = min(base - of_base, mean - of_mean, *(replicas.max() - reach for replicas in self.values))
-        if lowest <= 0 or any((replicas <= 0).any() for replicas in self.drawn or []):
+        if lowest <= 0 or any((replicas <= 0).any() for replicas in self.without or []):
             return self.difference()
-        draws = None if self.drawn is None else np.log(self.drawn[1]) - np.log(self.drawn[0])
-        parts = self._parts([self.values[0] / base, self.values[1] / mean], draws, is_log=True)
+        without = None if self.without is None else np.log(self.without[1]) - np.log(self.without[0])
+        parts = self._parts([self.values[0] / base, self.values[1] / mean], without, is_log=True)
         # The emulation may have changed the ratio by more at one end; the farther one holds for both.
         ends = [
             math.log1p(up) - math.log1p(-down) for up, down in ((of_mean / mean, of_base / base), (of_base / base, of_mean / mean))
         ]
         return None if parts is None else Estimate(math.log(mean / base), parts, max(ends), base, is_log=True)
 
-    def _parts(self, values: Sequence[Floats], draws: Floats | None, *, is_log: bool) -> tuple[Part, ...] | None:
-        """Chance by replicas, and by jobs if these are resampled. None if nothing is known of it, or nothing varies."""
-        by_jobs = None if draws is None else of_jobs(draws, self.blocks)
-        if draws is not None and by_jobs is None:
+    def _parts(self, values: Sequence[Floats], without: Floats | None, *, is_log: bool) -> tuple[Part, ...] | None:
+        """Chance by replicas, and by jobs if these are asked about. None if nothing is known of it, or nothing varies."""
+        by_jobs = None if without is None or not self.cycles >= CYCLES else of_jobs(without)
+        if without is not None and by_jobs is None:
             return None
         by_replicas = of_replicas(values)
         if by_replicas is not None and self.tells_equivalence:

@@ -23,8 +23,8 @@ from mirage.metrics.registry import METRICS
 from mirage.text import durations
 
 if TYPE_CHECKING:  # they import numpy and polars, which the check of LIMITS does not need
-    from mirage.statistics.bootstrap import Floats
     from mirage.statistics.claims import Claim
+    from mirage.statistics.intervals import Floats
 
 LOOKS = (3, 10, 20, 40, 60, 80)
 """Numbers of replicas of each configuration, and so of pairs of runs, at which a gate looks at its runs."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from mirage.statistics.bootstrap import Floats, student
+from mirage.statistics.intervals import Floats, student
 
 _DRAWS = 20_000
 _SEED = 1

@@ -16,9 +16,11 @@ from mirage.records.run_folder import RunFolder
 from mirage.terminal.parts import limits_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import (
+    error_text,
     figures_of,
     jobs_by_state,
     kinds_of_errors,
+    only_these_jobs,
     print_all,
     rounded_text,
     value_text,
@@ -34,7 +36,7 @@ from slurm_mirage.rm.registry import names_of
 
 _WIDE = 100
 """Columns of a terminal in which a metric is explained, and not only named."""
-_BY = {"emulation": "emulation", "replicas": "another run", "jobs": "choice of jobs"}
+_BY = {"emulation": "emulation", "replicas": "another run"}
 _SHORT = {
     "false_quiet_share": "time that passed while the host worked",
     "dispatch_gap_mean": "late starts of waiting jobs, mean",
@@ -54,6 +56,7 @@ def show(run: RunFolder, screen: Screen) -> None:
         parts.append(f"no metrics: {', '.join(dict.fromkeys(reason for _, _, _, reason in rows))}")
     else:
         parts.append(_main_table(metrics, rows, is_narrow=width_of(screen) < _WIDE))
+        parts += only_these_jobs(metrics)
     of_features = [name for name in main_of([metrics["metrics"]]) if not METRICS[name].is_main and name not in unused]
     if of_features:
         figures = (f"{METRICS[name].in_sentences} {value_text(metrics['metrics'][name], _unit(name))}" for name in of_features)
@@ -93,12 +96,12 @@ def _main_table(metrics: Content, rows: Collection[tuple[str, float | None, str,
     """The metrics with their errors. rows: of `metrics.table`"""
     kinds, table = kinds_of_errors(metrics), Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("metric", no_wrap=True)
-    for head in ("value", *(f"± {kind}" for kind in kinds)):
+    for head in ("value", *("other jobs" if kind == "other_jobs" else f"± {kind}" for kind in kinds)):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("meaning")
     for name, value, unit, meaning in rows:
         metric, of_metric = METRICS[name], metrics.get("errors", {}).get(name, {})
-        errors = ["-" if (error := of_metric.get(kind)) is None else two_digits(error) for kind in kinds]
+        errors = [error_text(of_metric.get(kind)) for kind in kinds]
         text = metric.in_sentences if is_narrow else metric.explained or meaning
         table.add_row(name, rounded_text(value, unit, is_short=is_narrow), *errors, meaning if value is None else text)
     return table

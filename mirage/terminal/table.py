@@ -12,10 +12,11 @@ from rich.table import Table
 from mirage.kinds.verdict import KINDS
 from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
+from mirage.statistics.other_jobs import ONLY_THESE
 from mirage.terminal.console import PlainConsole
 from mirage.terminal.parts import parts_of
 from mirage.terminal.screen import Screen
-from mirage.text.words import about, two_digits
+from mirage.text.words import about, three_digits, two_digits
 from mirage.verdict.features import unused_rows
 from mirage.verdict.verdict import inconclusive_metrics
 from slurm_mirage.rm.registry import names_of
@@ -130,9 +131,9 @@ def rounded_text(value: float | None, unit: str, *, is_short: bool = False) -> s
 _ERRORS = {
     "emulation": "what the emulation may have added or taken away (docs/emulation-error.md)",
     "replicas": "by how much another run of the same jobs may differ",
-    "jobs": "half the 95 % interval by resampling the jobs",
+    "other_jobs": "95 % interval for other jobs like these",
 }
-"""Kinds of errors of a metric, in the order in which they are shown."""
+"""Kinds of errors of a metric, in the order in which they are shown. All but the last are half widths."""
 
 
 def kinds_of_errors(metrics: Mapping[str, Any]) -> list[str]:
@@ -143,15 +144,30 @@ def kinds_of_errors(metrics: Mapping[str, Any]) -> list[str]:
 
 def about_errors(kinds: Sequence[str]) -> str:
     """Explains the errors in a table of metrics."""
-    return f"value ± {' ± '.join(_ERRORS[kind] for kind in kinds)}; -: error_reasons in metrics.json has the reason"
+    shown = [f"{'' if kind == 'other_jobs' else '± '}{_ERRORS[kind]}" for kind in kinds]
+    return f"value {', '.join(shown)}; -: error_reasons in metrics.json has the reason"
+
+
+def error_text(error: float | Sequence[float] | None) -> str:
+    """A half width with two digits, or both ends of an interval with three; "-" if it is not known."""
+    if error is None:
+        return "-"
+    return two_digits(error) if isinstance(error, (int, float)) else " to ".join(map(three_digits, error))
+
+
+def only_these_jobs(metrics: Mapping[str, Any]) -> list[str]:
+    """A line that says why the mean wait has no interval for other jobs, if they have too few cycles for it."""
+    reasons = metrics.get("error_reasons", {}).get("wait_mean", "").split("; ")
+    return [reason.removeprefix("other_jobs: ") for reason in reasons if ONLY_THESE in reason]
 
 
 def errors_text(metrics: Mapping[str, Any], name: str, kinds: Sequence[str]) -> str:
-    """The half widths of a metric's errors, in its unit, with two digits: " ± 9.1 ± 61"; "" if it has none."""
-    errors = [metrics.get("errors", {}).get(name, {}).get(kind) for kind in kinds]
-    if all(error is None for error in errors):
+    """A metric's errors, in its unit, with two digits: " ± 9.1 ± 61 (230 to 410)"; "" if it has none."""
+    errors = {kind: metrics.get("errors", {}).get(name, {}).get(kind) for kind in kinds}
+    if all(error is None for error in errors.values()):
         return ""
-    return "".join(f" ± {'-' if error is None else two_digits(error)}" for error in errors)
+    shown = {kind: error_text(error) for kind, error in errors.items()}
+    return "".join(f" ({text})" if kind == "other_jobs" else f" ± {text}" for kind, text in shown.items())
 
 
 def _with_bound(words: str, bound: float | None, unit: str) -> str:
@@ -231,6 +247,7 @@ def show(metrics: dict[str, Any], screen: Screen, experiment: Mapping[str, Any] 
         )
         if kinds:
             parts.append(about_errors(kinds))
+        parts += only_these_jobs(metrics)
     parts += parts_of(metrics)
     parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
     classes = metrics.get("classes", [])

@@ -27,7 +27,16 @@ def two_digits(value: float, *, down: bool = False) -> str:
     if down:
         unit = 10.0 ** (math.floor(math.log10(value)) - 1)
         rounded = round(math.floor(value / unit + 1e-9) * unit, 9)
-    return f"{rounded:.12f}".rstrip("0").rstrip(".")
+    return _plain(rounded)
+
+
+def three_digits(value: float) -> str:
+    """A number with three significant digits, without an exponent."""
+    return _plain(float(f"{value:.3g}"))
+
+
+def _plain(value: float) -> str:
+    return f"{value:.12f}".rstrip("0").rstrip(".")
 
 
 def percent(share: float | None) -> str:

@@ -1,7 +1,7 @@
-"""The members "errors" and "error_reasons" of metrics.json: half widths of the intervals of each metric.
+"""The members "errors" and "error_reasons" of metrics.json.
 
-"emulation": by how much the emulation may have changed it (docs/emulation-error.md); "jobs": of its 95 % interval by resampling the
-jobs (docs/comparison-method.md). Null has a reason. Classes of jobs only have "emulation".
+"emulation": by how much the emulation may have changed it (docs/emulation-error.md); "other_jobs": both ends of its 95 %
+interval for other jobs (docs/comparison-method.md). Null has a reason. Classes of jobs only have "emulation".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirage.metrics.measured_jobs import Population
 from mirage.records.collect import Collected
 from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
-from mirage.statistics.resampled_metrics import CLASS_METRICS
+from mirage.statistics.sums_over_jobs import CLASS_METRICS
 from mirage.verdict import dispatch_gaps
 from mirage.verdict.thresholds import KNOWN_SHARE
 from slurm_mirage.rm.evidence import Scheduling
@@ -35,6 +35,8 @@ _LIKE = {
 }
 """Metrics that are not estimated, and others, made of the same waits or times, whose errors are the same share of their values."""
 
+_Error = float | tuple[float, float] | str
+"""A half width, both ends of an interval, or why there is none."""
 _DIGITS = 4  # significant ones of an error
 _DIGITS_OF_TIMES = 6  # as in `Population`
 
@@ -90,7 +92,10 @@ def errors(
         if share := measured["validity"].get("false_quiet_share"):
             emulation |= with_false_quiets(emulation, measured["metrics"], share)
             classes = [with_false_quiets(widths, row, share) for widths, row in zip(classes, measured["classes"], strict=True)]
-    both = {"emulation": emulation, "jobs": sampling_error.half_widths(population.inside, settings)}
+    both: dict[str, Mapping[str, _Error]] = {
+        "emulation": emulation,
+        "other_jobs": sampling_error.intervals(population.inside, settings),
+    }
     members_of_errors = _members(measured, both)
     for name, width in replicas.items():
         if measured["metrics"].get(name) is not None:
@@ -114,6 +119,12 @@ def _with_errors(rows: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str,
         {**row, "errors": {name: {"emulation": _rounded(widths.get(name))} for name in CLASS_METRICS}}
         for row, widths in zip(rows, found, strict=True)
     ]
+
+
+def _written(part: _Error) -> float | list[float] | None:
+    if isinstance(part, str):
+        return None
+    return [float(f"{end:.{_DIGITS}g}") for end in part] if isinstance(part, tuple) else _rounded(part)
 
 
 def _rounded(width: float | None) -> float | None:
@@ -150,13 +161,11 @@ def of_schedule(
     """Both members for a schedule without records of an emulation: a log's, a simulated one, jobs.csv. Parameters as for
     `metrics.compute`."""
     settings = Settings.of(measured["settings"])
-    by_jobs: Mapping[str, float | str] = dict.fromkeys(measured["metrics"], sampling_error.TOO_MANY)
-    if jobs.height <= sampling_error.MOST_JOBS:
-        cuts = measured["settings"]["warmup_cut"], measured["settings"]["cooldown_cut"]
-        changes: dict[str, Any] = {"suspensions": suspensions, "allocations": allocations}
-        population = Population.of(jobs, settings.processors, settings.nodes, *cuts, **changes)
-        by_jobs = sampling_error.half_widths(population.inside, settings)
-    return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NO_DELAYS), "jobs": by_jobs})
+    cuts = measured["settings"]["warmup_cut"], measured["settings"]["cooldown_cut"]
+    changes: dict[str, Any] = {"suspensions": suspensions, "allocations": allocations}
+    population = Population.of(jobs, settings.processors, settings.nodes, *cuts, **changes)
+    by_jobs = sampling_error.intervals(population.inside, settings)
+    return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NO_DELAYS), "other_jobs": by_jobs})
 
 
 def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population, gaps: pl.DataFrame) -> pl.DataFrame:
@@ -197,23 +206,17 @@ def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population, gap
     )
 
 
-def _members(measured: Mapping[str, Any], found: Mapping[str, Mapping[str, float | str]]) -> dict[str, Any]:
-    errors: dict[str, dict[str, float | None]] = {}
+def _members(measured: Mapping[str, Any], found: Mapping[str, Mapping[str, _Error]]) -> dict[str, Any]:
+    errors: dict[str, dict[str, Any]] = {}
     reasons: dict[str, str] = {}
     for name, value in measured["metrics"].items():
         parts = {kind: values.get(name, NOT_ESTIMATED) for kind, values in found.items()}
         if name == "wait_restricted_mean" and not measured["censored"]["jobs"]:
             # The restricted mean of waits that all ended is their mean.
-            parts["jobs"] = found["jobs"]["wait_mean"]
-        if (
-            isinstance(parts["jobs"], float)
-            and value is not None
-            and (why := sampling_error.beyond_range(name, value, parts["jobs"]))
-        ):
-            parts["jobs"] = why
+            parts["other_jobs"] = found["other_jobs"]["wait_mean"]
         if value is None:
             parts = dict.fromkeys(found, measured["null_reasons"].get(name, "the metric is not known"))
-        errors[name] = {kind: None if isinstance(part, str) else _rounded(part) for kind, part in parts.items()}
+        errors[name] = {kind: _written(part) for kind, part in parts.items()}
         lacking = {kind: part for kind, part in parts.items() if isinstance(part, str)}
         if lacking:
             same = len(lacking) == len(found) and len(set(lacking.values())) == 1

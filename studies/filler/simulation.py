@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mirage.kinds.filler.simulation import PREEMPTED, fill
 from mirage.simulation import saturation
 from mirage.simulation.simulation import delayed
-from mirage.statistics.bootstrap import student
+from mirage.statistics.intervals import student
 from mirage.workloads.models import estimates
 from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from mirage.kinds.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
 from mirage.records.run_folder import RunFolder
-from mirage.statistics.bootstrap import student
+from mirage.statistics.intervals import student
 from mirage.traces.csv_frame import read_csv
 from slurm_mirage.broker.policy import EXPAND, SHRINK
 from studies.malleable import source

@@ -11,10 +11,11 @@ import numpy as np
 import polars as pl
 
 from mirage.metrics import metrics
-from mirage.statistics.bootstrap import Floats
 from mirage.statistics.comparison import Run
+from mirage.statistics.intervals import Floats
 
 NODES = 64
+APART = 20_000.0  # s: longer than any wait
 
 
 def correlated(random: np.random.Generator, count: int, correlation: float) -> Floats:
@@ -27,13 +28,20 @@ def correlated(random: np.random.Generator, count: int, correlation: float) -> F
 
 
 def run_of(
-    label: str, replica: int, waits: Floats, *, runtimes: Floats | None = None, like: Run | None = None, **change: Any
+    label: str,
+    replica: int,
+    waits: Floats,
+    *,
+    runtimes: Floats | None = None,
+    like: Run | None = None,
+    gap: float = 60.0,
+    **change: Any,
 ) -> Run:
-    """A run of jobs that are submitted each minute; its metrics are those of `metrics.compute`, or those of another run, where only
-    what is computed from the jobs themselves is looked at.
+    """A run of jobs that are submitted every `gap` seconds; its metrics are those of `metrics.compute`, or those of another run,
+    where only what is computed from the jobs themselves is looked at.
     """
     count = len(waits)
-    submit = 60.0 * np.arange(count)
+    submit = gap * np.arange(count)
     executed = 100.0 + 977.0 * (np.arange(count) % 13) if runtimes is None else runtimes
     columns: dict[str, Any] = {
         "id": np.arange(count) + 1,
@@ -70,12 +78,23 @@ def with_errors(run: Run, *, emulation: float = 0.0, replicas: float | None = No
     return replace(run, metrics={**run.metrics, "errors": errors, "classes": classes})
 
 
-def campaign(seed: int, count: int = 60, replicas: int = 2, labels: Sequence[str] = ("a", "b"), gain: float = 0.2) -> list[Run]:
-    """Each configuration after the first waits for less than the first by `gain`, more or less."""
+def campaign(
+    seed: int,
+    count: int = 60,
+    replicas: int = 2,
+    labels: Sequence[str] = ("a", "b"),
+    gain: float = 0.2,
+    *,
+    is_queue: bool = True,
+) -> list[Run]:
+    """Each configuration after the first waits for less than the first by `gain`, more or less.
+
+    is_queue: jobs wait in one queue; else each starts before the next one is submitted, and is a cycle of its own
+    """
     random = np.random.default_rng(seed)
-    base = random.lognormal(5, 1.5, count)
+    base = random.lognormal(5, 1.5 if is_queue else 0.5, count)
     return [
-        run_of(label, replica, base * (1 - gain * place) * random.uniform(0.9, 1.1, count))
+        run_of(label, replica, base * (1 - gain * place) * random.uniform(0.9, 1.1, count), gap=60.0 if is_queue else APART)
         for replica in range(1, replicas + 1)
         for place, label in enumerate(labels)
     ]

@@ -181,7 +181,7 @@ def a_comparison(folder: Path) -> None:
             members.append(Member(label, replica, name))
     described = {"inputs": {"CONFIGS": "fifo backfill"}, "comparison": [vars(member) for member in members]}
     (folder / "experiment.json").write_text(json.dumps(described))
-    conclude(folder, members, 1, Screen(io.StringIO()))
+    conclude(folder, members, Screen(io.StringIO()))
 
 
 def a_sweep(folder: Path) -> None:

@@ -21,7 +21,7 @@ from mirage.metrics.usage_over_time import course
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
 from mirage.records.time_map import TimeMap
-from mirage.statistics.bootstrap import student
+from mirage.statistics.intervals import student
 from slurm_mirage.jobs.filler import SLOTS
 from slurm_mirage.rm.evidence import Layout
 

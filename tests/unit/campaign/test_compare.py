@@ -343,7 +343,7 @@ def test_an_invalid_run_makes_the_comparison_invalid(results: Path) -> None:
     members = finished(folder)
     metrics = read_json(folder / "b-2/metrics.json") | {"validity": {"valid": False, "reasons": ["too late", "too slow"]}}
     write_json(folder / "b-2/metrics.json", metrics)
-    ending = conclude(folder, members, 1, Screen(io.StringIO()))
+    ending = conclude(folder, members, Screen(io.StringIO()))
     assert ending.line == "invalid: 1 of 4 runs: b-2: too late, too slow; results/r/comparison.json"
     assert json.loads((folder / "comparison.json").read_text())["validity"]["invalid"] == {"b-2": ["too late", "too slow"]}
 
@@ -353,7 +353,7 @@ def test_an_inconclusive_run_makes_the_comparison_inconclusive(results: Path) ->
     members = finished(folder)
     validity = {"verdict": "inconclusive", "valid": False, "reasons": ["too coarse"]}
     write_json(folder / "a-1/metrics.json", read_json(folder / "a-1/metrics.json") | {"validity": validity})
-    ending = conclude(folder, members, 1, Screen(io.StringIO()))
+    ending = conclude(folder, members, Screen(io.StringIO()))
     assert ending.line == "inconclusive: 1 of 4 runs: a-1: too coarse; results/r/comparison.json"
     assert (ending.code, ending.is_final) == (1, True)
 
@@ -361,7 +361,7 @@ def test_an_inconclusive_run_makes_the_comparison_inconclusive(results: Path) ->
 @pytest.mark.parametrize(("labels", "replicas"), [("ab", 1), ("abc", 2), ("abcde", 1)])
 def test_what_is_shown(results: Path, labels: str, replicas: int) -> None:
     folder = results / "r"
-    conclude(folder, finished(folder, labels, replicas), 1, Screen(stream := io.StringIO()))
+    conclude(folder, finished(folder, labels, replicas), Screen(stream := io.StringIO()))
     told = stream.getvalue().partition("report.html could not be made")[0].splitlines()
     count = replicas * len(labels)
     assert told[1] == f"60 jobs, {count} runs (times in seconds of the trace)"
@@ -384,7 +384,7 @@ LONGEST = "12 % shorter to 3.0 % longer mean wait"
 
 def test_a_comparison_in_which_all_differs_fits_on_its_screen(results: Path) -> None:
     folder = results / "r"
-    conclude(folder, finished(folder, replicas=3), 1, Screen(io.StringIO()))
+    conclude(folder, finished(folder, replicas=3), Screen(io.StringIO()))
     content = read_json(folder / "comparison.json")
     for metric in content["metrics"].values():
         pair = metric["pairs"][0]
@@ -402,7 +402,7 @@ def test_a_comparison_in_which_all_differs_fits_on_its_screen(results: Path) -> 
 
 def test_all_metrics_of_a_comparison(results: Path) -> None:
     folder = results / "r"
-    conclude(folder, finished(folder, "abc"), 1, Screen(io.StringIO())).store(folder)
+    conclude(folder, finished(folder, "abc"), Screen(io.StringIO())).store(folder)
     ending = metrics(knobs.resolve({"RUN": "r"}), Screen(stream := io.StringIO()))
     assert ending.line == "ok: all metrics of the comparison results/r"
     rows = [line.split()[0] for line in stream.getvalue().splitlines() if line.split()]
@@ -432,7 +432,7 @@ def test_estimates_are_for_all_runs(results: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_comparison_of_an_earlier_release_is_computed_again_first(results: Path) -> None:
     folder = results / "r"
-    conclude(folder, finished(folder), 1, Screen(io.StringIO()))
+    conclude(folder, finished(folder), Screen(io.StringIO()))
     content = read_json(folder / "comparison.json")
     content["method"]["compared"] = 60
     write_json(folder / "comparison.json", content)

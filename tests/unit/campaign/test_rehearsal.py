@@ -25,7 +25,7 @@ from mirage.experiment import preflight, runs
 from mirage.experiment.endings import Ending
 from mirage.experiment.lane import Lane
 from mirage.knobs import resolve
-from mirage.statistics.bootstrap import Floats
+from mirage.statistics.intervals import Floats
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json

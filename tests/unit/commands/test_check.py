@@ -75,7 +75,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
         a_run(folder / one.folder, place, slower=1.0 if one.label == "fifo" else 0.3)
     described = {"inputs": {"CONFIGS": "fifo backfill", "SEED": "5"}, "comparison": [vars(one) for one in members]}
     (folder / "experiment.json").write_text(json.dumps(described))
-    conclude(folder, members, 5, Screen(io.StringIO()))
+    conclude(folder, members, Screen(io.StringIO()))
     return folder
 
 
@@ -287,8 +287,8 @@ def test_make_metrics_finds_the_metrics_of_a_run_to_the_last_digit(results: Path
         assert set(row.pop("errors")) == {"wait_mean", "bounded_slowdown_mean"}
     same, computed = ({name: value for name, value in one.items() if name not in of_records} for one in (kept, found["jobs.csv"]))
     assert computed == same
-    by_jobs, again = ({name: error["jobs"] for name, error in one["errors"].items()} for one in (kept, found["jobs.csv"]))
-    assert again == by_jobs and set(by_jobs) == set(kept["metrics"])
+    of_others, again = ({name: error["other_jobs"] for name, error in one["errors"].items()} for one in (kept, found["jobs.csv"]))
+    assert again == of_others and set(of_others) == set(kept["metrics"])
     assert kept["settings"]["immediate_below"] == 60
     # SWF has no suspensions, and not how many nodes a job had.
     for name in ("wait_mean", "wait_p99", "wait_max", "W1", "W2", "immediate_fraction"):

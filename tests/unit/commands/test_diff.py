@@ -117,7 +117,7 @@ def test_a_job_that_one_run_never_starts_differs_by_more_than_a_minute(results: 
 
 
 def test_the_nearness_of_a_rerun(results: Path) -> None:
-    """With enough jobs each figure has its error; jobs that never started are left out."""
+    """Jobs that never started are left out."""
     for name, late in (("c", 0), ("d", 7)):
         (results / name).mkdir()
         starts = {n: 60 * n + n % 13 + late * (37 * n % 101 <= 50) for n in range(1, 101)}
@@ -126,11 +126,8 @@ def test_the_nearness_of_a_rerun(results: Path) -> None:
         (results / name / "experiment.json").write_text(json.dumps({"inputs": {"NODES": "4", "CPUS": "4"}}))
     _, said = call("d c")
     line = said.splitlines()[-1]
-    assert re.fullmatch(
-        r"nearness: mean difference of waits 3.5 ± 0\.\d+ s, rank correlation 0\.\d{4} \(0\.\d{4} to 0\.\d{4}\), "
-        r"100\.0 % of the jobs within a minute",
-        line,
-    ), line
+    words = r"nearness: mean difference of waits 3.5 s, rank correlation 0\.\d{4}, 100\.0 % of the jobs within a minute"
+    assert re.fullmatch(words, line), line
 
 
 def test_other_workloads(results: Path) -> None:

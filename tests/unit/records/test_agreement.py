@@ -13,8 +13,13 @@ from mirage.records.recorded import RECORDED_SCHEMA, schedule_of
 from mirage.statistics.nearness import pairs_of
 from mirage.workloads.not_played import Count
 
-# id, submit, start, end, processors, selected: job 5 ran beside the others.
-ROWS = [(5, 50, 60, 160, 4, False), (2, 100, 160, 260, 2, True), (3, 110, 110, 140, 2, True), (4, 120, 240, 250, 2, True)]
+# id, submit, eligible, start, end, processors, selected: job 5 ran beside the others.
+ROWS = [
+    (5, 50, None, 60, 160, 4, False),
+    (2, 100, None, 160, 260, 2, True),
+    (3, 110, None, 110, 140, 2, True),
+    (4, 120, None, 240, 250, 2, True),
+]
 RECORDED = pl.DataFrame(ROWS, schema=RECORDED_SCHEMA, orient="row")
 JOBS = schedules.frame(
     {"id": 4, "submit": 120.0, "start": 125.0, "end": 135.0, "processors": 2},
@@ -61,14 +66,13 @@ def test_nearness_to_the_log() -> None:
         "run": pytest.approx(166 / 3),
         "record": 60,
         "difference": pytest.approx(-14 / 3),
-        "error": None,
     }
     shares = [near["differences"][name]["value"] for name in ("within_minute", "shorter", "longer")]
     assert shares == pytest.approx([1 / 3] * 3)
-    assert near["rank_correlation"] == {"value": -1.0, "low": None, "high": None}
+    assert near["rank_correlation"] == {"value": -1.0}
     # From 100 to 120 no job ran here, and in the log job 3 for 10 s.
     used = near["utilisation"]
-    assert used == {"run": 0, "record": pytest.approx(20 / 160), "difference": pytest.approx(-20 / 160), "error": None}
+    assert used == {"run": 0, "record": pytest.approx(20 / 160), "difference": pytest.approx(-20 / 160)}
     assert (near["inconclusive"], near["played_in_full"]) == ("", None)
 
 
@@ -94,17 +98,19 @@ def test_groups_by_what_the_workload_says() -> None:
                 "cpus_per_task=2 gpus_per_task=1",
                 "gres=gpu:1",
             ],
+            "begin_virtual": [None, 5.0, None, None, None, None],
+            "hold_virtual": [None, None, 0.5, None, None, None],
         }
     )
     assert module.traits_of(workload).rows() == [
-        (1, 7, "gpu", True),
-        (2, None, "2", True),
-        (3, 3, "3", False),
-        (4, 7, None, False),
-        (5, 7, "4", True),
-        (6, 7, "4", True),
+        (1, 7, "gpu", True, False),
+        (2, None, "2", True, True),
+        (3, 3, "3", False, True),
+        (4, 7, None, False, False),
+        (5, 7, "4", True, False),
+        (6, 7, "4", True, False),
     ]
-    assert module.traits_of(workload.select("id")).rows() == [(number, None, None, False) for number in range(1, 7)]
+    assert module.traits_of(workload.select("id")).rows() == [(number, None, None, False, False) for number in range(1, 7)]
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.05, False), (0.051, True)])

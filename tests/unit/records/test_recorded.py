@@ -29,10 +29,10 @@ def test_the_jobs_and_who_was_there_beside_them() -> None:
     recorded = recorded_of(trace(LOG), workload(2, 3, 4))
     assert recorded.schema == RECORDED_SCHEMA
     assert recorded.rows() == [
-        (5, 50, 60, 160, 4, False),
-        (2, 100, 160, 260, 2, True),
-        (3, 110, 110, 140, 2, True),
-        (4, 120, 240, 250, 2, True),
+        (5, 50, None, 60, 160, 4, False),
+        (2, 100, None, 160, 260, 2, True),
+        (3, 110, None, 110, 140, 2, True),
+        (4, 120, None, 240, 250, 2, True),
     ]
 
 

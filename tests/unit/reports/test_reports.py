@@ -44,16 +44,32 @@ def test_durations(seconds: float | None, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "errors", "text"),
     [
-        ("wait_mean", 292.0, {"emulation": 9.04, "jobs": 61.4}, "292 s (5 min) ± 9 s (emulation) ± 61 s (jobs)"),
-        ("wait_max", 16_573.7, {"emulation": 491.0, "jobs": None}, "16,574 s (4 h 36 min) ± 490 s (emulation)"),
-        ("wait_median", 2.494, {"emulation": 1.28, "jobs": 1204.0}, "2.49 s ± 1.30 s (emulation) ± 1,200 s (jobs)"),
-        ("wait_mean", 42.0, {"emulation": 0.0, "jobs": None}, "42 s ± 0 s (emulation)"),
-        ("utilisation", 0.521, {"emulation": 0.00042, "jobs": None}, "52.1 % ± 0.042 % (emulation)"),
-        ("bounded_slowdown_mean", 5.0675, {"emulation": 0.0824, "jobs": 6.1}, "5.07 ± 0.082 (emulation) ± 6.1 (jobs)"),
+        (
+            "wait_mean",
+            292.0,
+            {"emulation": 9.04, "other_jobs": [231.4, 1352.6]},
+            "292 s (5 min) ± 9 s (emulation), other jobs 231 s to 1,350 s",
+        ),
+        ("wait_max", 16_573.7, {"emulation": 491.0, "other_jobs": None}, "16,574 s (4 h 36 min) ± 490 s (emulation)"),
+        ("wait_median", 2.494, {"emulation": 1.28, "replicas": 1204.0}, "2.49 s ± 1.30 s (emulation) ± 1,200 s (replicas)"),
+        ("wait_mean", 42.0, {"emulation": 0.0, "other_jobs": None}, "42 s ± 0 s (emulation)"),
+        ("utilisation", 0.521, {"emulation": 0.00042, "other_jobs": None}, "52.1 % ± 0.042 % (emulation)"),
+        (
+            "bounded_slowdown_mean",
+            5.0675,
+            {"emulation": 0.0824, "other_jobs": [4.1, 6.0123]},
+            "5.07 ± 0.082 (emulation), other jobs 4.1 to 6.01",
+        ),
+        (
+            "immediate_fraction",
+            0.5,
+            {"emulation": 0.0, "other_jobs": [0.25, 0.75]},
+            "50.0 % ± 0 % (emulation), other jobs 25 % to 75 %",
+        ),
         ("wait_max", 100.0, None, "2 min"),
     ],
 )
-def test_a_metric_is_told_with_its_errors(name: str, value: float, errors: dict[str, float | None] | None, text: str) -> None:
+def test_a_metric_is_told_with_its_errors(name: str, value: float, errors: dict[str, Any] | None, text: str) -> None:
     assert measures.with_errors(name, value, {} if errors is None else {name: errors}) == text
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks import claims
-from mirage.statistics.bootstrap import Floats
 from mirage.statistics.inference import EQUIVALENCE_LEVEL, MANY_REPLICAS, Chance, Estimate, Part, holm, of_jobs, of_replicas
+from mirage.statistics.intervals import Floats
 
 METRICS = 40
 LEVEL = 1000.0  # mean of each metric; its replicas have a standard deviation of 1
@@ -152,9 +152,10 @@ def test_chance_of_the_replicas() -> None:
     assert (equal.error, equal.freedom) == pytest.approx((math.sqrt(2), 3 / (1 / 2 + 2)))
     assert (one_alone.error, one_alone.freedom) == pytest.approx((1, 1))
     assert of_replicas([both[0], np.array([5.0])]) is None
-    by_jobs = of_jobs(np.array([1.0, 3.0] * 50), 5)
-    assert by_jobs is not None and (by_jobs.error, by_jobs.freedom) == pytest.approx((math.sqrt(5 / 4), 4))
-    assert of_jobs(np.array([1.0, np.nan]), 5) is None and of_jobs(np.ones(9), 1) is None
+    # The jackknife over 5 blocks: sqrt(4 / 5 * the sum of squares), a tenth wider.
+    by_jobs = of_jobs(np.array([1.0, 3.0, 2.0, 2.0, 2.0]))
+    assert by_jobs is not None and (by_jobs.error, by_jobs.freedom) == pytest.approx((1.1 * math.sqrt(4 / 5 * 2), 4))
+    assert of_jobs(np.array([1.0, np.nan])) is None
 
 
 def test_replicas_that_are_all_equal_tell_no_chance() -> None:

@@ -174,7 +174,7 @@ def claims(after: float, noise: float = 0.01, replicas: int = 3, error: float | 
         for replica in range(1, replicas + 1)
         for label, factor in (("before", 1.0), ("after", after))
     ]
-    return claims_on_these_jobs(runs, 1, METRICS)
+    return claims_on_these_jobs(runs, METRICS)
 
 
 @pytest.mark.parametrize(("after", "verdict"), [(1.0, HOLDS), (0.5, HOLDS), (1.5, BROKEN), (1.05, UNDECIDED)])
@@ -217,7 +217,7 @@ def test_claims_are_those_of_the_comparison() -> None:
     random = np.random.default_rng(5)
     base = random.lognormal(7, 1, 100)
     runs = [run_of(label, k, base * random.uniform(0.9, 1.1)) for k in (1, 2, 3) for label in ("before", "after")]
-    content, found = compare(runs, 1), claims_on_these_jobs(runs, 1, METRICS)
+    content, found = compare(runs), claims_on_these_jobs(runs, METRICS)
     assert list(found) == list(METRICS)
     for name, claim in found.items():
         pair = content["metrics"][name]["pairs"][0]

@@ -40,7 +40,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             members.append(Member(label, replica, name))
     described = {"inputs": {"CONFIGS": "x"}, "comparison": [vars(member) for member in members]}
     (folder / "experiment.json").write_text(json.dumps(described))
-    conclude(folder, members, 1, Screen(io.StringIO()))
+    conclude(folder, members, Screen(io.StringIO()))
     return folder
 
 

@@ -61,25 +61,28 @@ def test_text_of_a_run_is_escaped_before_it_is_folded(measured: dict[str, Any]) 
 
 
 def test_each_value_has_its_errors(measured: dict[str, Any]) -> None:
-    errors = {name: {"emulation": None, "jobs": None} for name in measured["metrics"]}
-    errors |= {"wait_mean": {"emulation": 9.13, "jobs": 61.4}, "utilisation": {"emulation": 0.000042, "jobs": None}}
-    errors["wait_p90"] = {"emulation": 1234.5, "jobs": 98_765.0}
+    errors = {name: {"emulation": None, "other_jobs": None} for name in measured["metrics"]}
+    errors |= {
+        "wait_mean": {"emulation": 9.13, "other_jobs": [240.26, 361.4]},
+        "utilisation": {"emulation": 0.000042, "other_jobs": None},
+    }
+    errors["W"] = {"emulation": 1234.5, "other_jobs": [0.0, 98_765.0]}
     stream = io.StringIO()
     table.show(measured | {"errors": errors}, Screen(stream))
     lines = {line.split()[0]: line for line in stream.getvalue().splitlines() if line.split()}
-    assert "(5 min) ± 9.1 ± 61 " in lines["wait_mean"]
-    assert " ± 1200 ± 99000 " in lines["wait_p90"]
-    assert " ± 0.000042 ± - " in lines["utilisation"]
+    assert "(5 min) ± 9.1 (240 to 361) " in lines["wait_mean"]
+    assert " ± 1200 (0 to 98800) " in lines["W"]
+    assert " ± 0.000042 (-) " in lines["utilisation"]
     assert "±" not in lines["wait_max"]
-    assert "docs/emulation-error.md" in stream.getvalue() and "resampling the jobs" in stream.getvalue()
+    assert "docs/emulation-error.md" in stream.getvalue() and "95 % interval for other jobs like these" in " ".join(stream.getvalue().split())
     assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
 
 
 def test_a_schedule_without_delays_shows_the_interval_over_jobs_only(measured: dict[str, Any]) -> None:
-    errors = {name: {"emulation": None, "jobs": 0.5} for name in measured["metrics"]}
+    errors = {name: {"emulation": None, "other_jobs": [0.5, 0.75]} for name in measured["metrics"]}
     stream = io.StringIO()
     table.show(measured | {"errors": errors}, Screen(stream))
-    assert " ± 0.5 " in stream.getvalue() and "± -" not in stream.getvalue()
+    assert " (0.5 to 0.75) " in stream.getvalue() and "± -" not in stream.getvalue()
     assert "docs/emulation-error.md" not in stream.getvalue()
 
 

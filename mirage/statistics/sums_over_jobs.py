@@ -1,8 +1,7 @@
-"""Metrics of resamples of jobs, from what each job adds to the sums of a metric; docs/comparison-method.md has the method."""
+"""Metrics over jobs, from what each job adds to the sums of a metric: over all of them, over parts, and over classes of jobs."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +23,13 @@ from mirage.metrics.formulas import (
     expression,
 )
 from mirage.metrics.registry import METRICS
-from mirage.statistics import bootstrap
-from mirage.statistics.bootstrap import Floats
+from mirage.statistics.intervals import Floats, ratios
+from mirage.statistics.other_jobs import BLOCKS, CYCLES, blocks, cycles, first_third
 
 CLASS_METRICS = ("wait_mean", "bounded_slowdown_mean")
 """Metrics that are compared for each class too: means over all of its jobs."""
-_BEYOND = 10  # jobs
+FOR_OTHER_JOBS = ("wait_mean", "W", "response_mean", "bounded_slowdown_mean", "pp_bounded_slowdown_mean", "immediate_fraction")
+"""Metrics that have intervals for other jobs: those of which docs/accuracy.md shows how often they hold."""
 
 
 @dataclass(frozen=True)
@@ -65,82 +65,59 @@ def quantiles() -> list[dict[str, Quantile]]:
     return by_quantity({name: one for name, one in formulas.items() if isinstance(one, Quantile) and one.jobs is ALL})
 
 
-def fewest_jobs(name: str) -> int:
-    """Smallest number of jobs for which resampling is valid: for a quantile, ten jobs have to be beyond it. With fewer jobs the
-    quantile is close to the largest value, for which resampling fails."""
-    formula = METRICS[name].formula
-    return math.ceil(round(_BEYOND / (1 - formula.share), 6)) if isinstance(formula, Quantile) else 0
+def values(jobs: pl.DataFrame, settings: Settings) -> dict[str, float]:
+    """The means, ratios of sums and quantiles over the jobs, by name; NaN where no job has a value. jobs: of `Population.inside`"""
+    sums = sums_of(settings)
+    above = columns(jobs, {name: one for name, (one, _) in sums.above.items()}).sum(axis=0)
+    below = dict(zip(sums.below, columns(jobs, sums.below).sum(axis=0).tolist(), strict=True))
+    means = ratios(above, np.array([below[kind] for _, kind in sums.above.values()]))
+    found = dict(zip(sums.above, means.tolist(), strict=True))
+    for group in quantiles():
+        column = jobs.select(expression(next(iter(group.values())).quantity, settings)).to_series().to_numpy()
+        found |= zip(group, np.quantile(column, [one.share for one in group.values()]).tolist(), strict=True)
+    return found
 
 
 @dataclass(frozen=True)
-class Draws:
-    """The metrics of resamples of the jobs of some runs.
+class ForOthers:
+    """What is known of the metrics FOR_OTHER_JOBS.
 
-    above: (jobs, runs, metrics); below: (jobs, runs, denominators); kinds: place of each metric's denominator
-    ordered: for each quantity that has quantiles the quantiles' shares, and the quantity's values in each run
-    narrow: (jobs, runs, metrics) of the metrics that are compared for classes too; in_cells: the same in the order of cells
+    cycles: independent cycles of the queue for each
+    rest, without: over the jobs after the first third, and over these without each block (blocks, metrics); NaN where a part has no
+        job with a value, and for all if each has too few cycles
     """
 
-    above: Floats
-    below: Floats
-    kinds: list[int]
-    ordered: list[tuple[list[float], list[bootstrap.Ordered]]]
-    narrow: Floats
-    in_cells: Floats
-    cells: Cells
+    cycles: Floats
+    rest: Floats
+    without: Floats
 
     @classmethod
-    def of(
-        cls, frames: Sequence[pl.DataFrame], sums: Sums, groups: Sequence[Mapping[str, Quantile]], settings: Settings, cells: Cells
-    ) -> Draws:
-        """frames: columns of `Population.inside`, the same jobs in the same order for each run; groups: of `quantiles`."""
-        below = list(sums.below)
-        above = _columns(frames, {name: one for name, (one, _) in sums.above.items()})
-        narrow = above[:, :, [list(sums.above).index(name) for name in CLASS_METRICS]]
-        return cls(
-            above,
-            _columns(frames, sums.below),
-            [below.index(kind) for _, kind in sums.above.values()],
-            [
-                ([one.share for one in group.values()], [_ordered(frame, next(iter(group.values())), settings) for frame in frames])
-                for group in groups
-            ],
-            narrow,
-            narrow[cells.order].reshape(len(narrow), -1),
-            cells,
-        )
-
-    def drawn(self, counts: bootstrap.Counts) -> tuple[Floats, Floats, Floats]:
-        """All metrics (resamples, runs, metrics), quantiles last; sums over the jobs of each cell (resamples, cells,
-        runs, narrow metrics); and jobs in each cell (resamples, cells).
-        """
-        rows, (jobs, runs, _) = len(counts), self.above.shape
-        weights = counts.astype(np.float64)
-        above, below = ((weights @ part.reshape(jobs, -1)).reshape(rows, runs, -1) for part in (self.above, self.below))
-        quantiles = [np.stack([values.quantiles(counts, shares) for values in of_runs], axis=1) for shares, of_runs in self.ordered]
-        weights = np.take(weights, self.cells.order, axis=1)
-        bounds = list(zip(self.cells.begins, [*self.cells.begins[1:], jobs], strict=True))
-        sums = np.stack([weights[:, one:end] @ self.in_cells[one:end] for one, end in bounds], axis=1)
-        return (
-            np.concatenate([bootstrap.ratios(above, below[:, :, self.kinds]), *quantiles], axis=2),
-            sums.reshape(rows, len(bounds), runs, -1),
-            np.stack([weights[:, one:end].sum(axis=1) for one, end in bounds], axis=1),
-        )
+    def of(cls, jobs: pl.DataFrame, settings: Settings) -> ForOthers:
+        """jobs: of `Population.inside`, in order of submission"""
+        sums, metrics = sums_of(settings), len(FOR_OTHER_JOBS)
+        above = {name: sums.above[name][0] for name in FOR_OTHER_JOBS}
+        below = {f"below {name}": sums.below[sums.above[name][1]] for name in FOR_OTHER_JOBS}
+        first = jobs[first_third(jobs.height)]
+        number = cycles(first["a"].to_numpy(), first["s"].to_numpy(), columns(first, above))
+        if number.max() < CYCLES:
+            return cls(number, np.full(metrics, np.nan), np.full((BLOCKS, metrics), np.nan))
+        found = np.array([columns(jobs[block], above | below).sum(axis=0) for block in blocks(jobs.height)])
+        parts = np.concatenate([found.sum(axis=0, keepdims=True), found.sum(axis=0) - found])
+        means = ratios(parts[:, :metrics], parts[:, metrics:])
+        return cls(number, means[0], means[1:])
 
 
-def _ordered(frame: pl.DataFrame, quantile: Quantile, settings: Settings) -> bootstrap.Ordered:
-    return bootstrap.Ordered.of(frame.select(expression(quantile.quantity, settings)).to_series().to_numpy())
-
-
-def _columns(frames: Sequence[pl.DataFrame], expressions: Mapping[str, pl.Expr]) -> Floats:
-    """(jobs, runs, expressions); unknown values add nothing."""
+def columns(jobs: pl.DataFrame, expressions: Mapping[str, pl.Expr]) -> Floats:
+    """(jobs, expressions); unknown values add nothing."""
     known = {name: one.cast(pl.Float64).fill_null(0) for name, one in expressions.items()}
-    return np.stack([frame.select("id", **known).drop("id").to_numpy() for frame in frames], axis=1)
+    return jobs.select("id", **known).drop("id").to_numpy()
 
 
-def together(sums: Floats, sizes: Floats, cells: Sequence[int]) -> Floats:
-    """Means over the jobs of several cells: (resamples, runs, narrow metrics)."""
-    return bootstrap.ratios(sums[:, cells].sum(axis=1), sizes[:, cells].sum(axis=1)[:, None, None])
+def class_sums(jobs: Sequence[pl.DataFrame], settings: Settings, cells: Cells) -> Floats:
+    """Sums of CLASS_METRICS over the jobs of each cell (cells, runs, metrics). jobs: of each run, the same ones in one order"""
+    above = sums_of(settings).above
+    narrow = np.stack([columns(frame, {name: above[name][0] for name in CLASS_METRICS}) for frame in jobs], axis=1)
+    return np.add.reduceat(narrow[cells.order], cells.begins, axis=0)
 
 
 @dataclass(frozen=True)
