@@ -74,7 +74,8 @@ def test_each_value_has_its_errors(measured: dict[str, Any]) -> None:
     assert " ± 1200 (0 to 98800) " in lines["W"]
     assert " ± 0.000042 (-) " in lines["utilisation"]
     assert "±" not in lines["wait_max"]
-    assert "docs/emulation-error.md" in stream.getvalue() and "95 % interval for other jobs like these" in " ".join(stream.getvalue().split())
+    told = " ".join(stream.getvalue().split())
+    assert "docs/emulation-error.md" in told and "95 % interval for other jobs like these" in told
     assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
 
 
