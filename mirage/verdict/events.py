@@ -68,7 +68,8 @@ def planned_absence(collected: Collected, samples: pl.DataFrame, nodes: int) -> 
     answering = replace(events, absences=returned).out_of_service(instants, slack, by={actions.DRAIN, actions.DOWN}, reserved=False)
     silent = np.minimum(nodes, out(actions.FAIL, actions.SILENCE) + answering)
     return {
-        "drained": events.out_of_service(instants, slack, by={actions.DRAIN}, reserved=False),
+        # Slurm shows a node that is drained and down, as by an event `down`, as drained.
+        "drained": events.out_of_service(instants, slack, by={actions.DRAIN, actions.DOWN}, reserved=False),
         "down": events.out_of_service(instants, slack, by=set(DISTURBING), reserved=False),
         "reserved": events.out_of_service(instants, slack, by=set()),
         "unknown": out(actions.FAIL, actions.SILENCE),

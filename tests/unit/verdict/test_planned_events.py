@@ -148,6 +148,13 @@ def test_planned_absence_is_no_disturbance_and_what_nobody_asked_for_is(folder: 
     assert other["nodes_lacking_most"] == {"drained": 1}
 
 
+def test_a_node_that_an_event_takes_down_is_shown_as_drained(run: MadeFolder) -> None:
+    made(run, (100, "drain", "n1", ""), (100, "down", "n2", ""), (5000, "resume", "n[1-2]", ""))
+    collected, instants = run.collect(), [0.0, 1000.0, 2000.0, 9000.0]
+    assert judged(collected, sampled(instants, nodes_drained=[0, 2, 2, 0]))["nodes_lacking"] == 0
+    assert judged(collected, sampled(instants, nodes_drained=[0, 3, 3, 0]))["nodes_lacking_most"] == {"drained": 1}
+
+
 def test_a_drained_node_does_not_explain_that_another_one_is_silent(run: MadeFolder) -> None:
     made(
         run,
