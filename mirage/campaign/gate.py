@@ -19,7 +19,7 @@ from mirage.campaign.conclusion import runs_of
 from mirage.experiment import report, runs
 from mirage.experiment.configuration_changes import Changes
 from mirage.experiment.endings import Ending
-from mirage.records.file_names import GATE_FILE
+from mirage.records.file_names import GATE_FILE, STATUS_FILE
 from mirage.records.first_difference import Differences
 from mirage.records.run_folder import RunFolder
 from mirage.statistics.claims import Metrics, hardly_waits
@@ -63,7 +63,8 @@ class Gate:
 
     def run(self, screen: Screen) -> Ending:
         """Run what is needed, write gate.md, and print it. The ending is that of a run if one fails."""
-        (self.folder / GATE_FILE).unlink(missing_ok=True)
+        for name in (GATE_FILE, STATUS_FILE):
+            (self.folder / name).unlink(missing_ok=True)
         if self.changes.left_out:
             why = "what changes is left out of the emulation, so nothing can be said; give it the same value in both"
             return self._end(screen, UNDECIDED, [], f"{why}: {self.changes.left_out[0]}")
@@ -154,11 +155,13 @@ class Gate:
         return self._end(screen, UNDECIDED, answers, why)
 
     def _end(self, screen: Screen, verdict: str, answers: Sequence[Answer], why: str) -> Ending:
-        """Write and print the summary. why: in addition to what the answers say"""
+        """Write and print the summary, and write status.json. why: in addition to what the answers say"""
         (word, title), message = ENDINGS[verdict], gate_summary.sentence(verdict, answers, why)
         knobs = self.campaign.knobs.campaign
         lines = gate_summary.summary((title, message), self.folder, (knobs.before, knobs.after), answers, self.changes)
         self.folder.mkdir(parents=True, exist_ok=True)
         markdown.write(self.folder / GATE_FILE, lines)
         screen.say(*lines, "")
-        return Ending(word, f"{title}: {message} (results/{self.folder.name}/{GATE_FILE})")
+        ending = Ending(word, f"{title}: {message} (results/{self.folder.name}/{GATE_FILE})")
+        ending.store(self.folder)
+        return ending

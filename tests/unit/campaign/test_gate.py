@@ -24,7 +24,6 @@ from mirage.experiment import preflight, runs
 from mirage.experiment.configuration_changes import Changes
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve
-from mirage.records.run_folder import RunFolder
 from mirage.statistics.limits import LOOKS, PASSES_FROM, UNDECIDED, Answer, Limit
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -131,6 +130,7 @@ def test_a_harmless_change_passes(on: Callable[[Cluster], Cluster], results: Pat
     change()
     ending, told = ended()
     assert ending.line == "ok: gate passed: 5 limits hold (results/g/gate.md)" and ending.code == 0
+    assert Ending.load(results / "g") == ending
     assert cluster.played == read_json(results / "g/experiment.json")["order"] and len(cluster.played) == 2 * PASSES_FROM
     lines = summary()
     assert lines[0] == "# gate passed" and "\n".join(lines) in told
@@ -253,7 +253,7 @@ def test_an_interruption_while_replicas_are_added_loses_nothing(on: Callable[[Cl
     first, _ = ended()
     (results / "g/status.json").unlink()
     assert ended()[0] == first and len(cluster.played) == 20
-    assert RunFolder(results / "g").status["ending"] == "ok"
+    assert Ending.load(results / "g") == first
 
 
 def test_a_log_in_which_nothing_waits_is_undecided(on: Callable[[Cluster], Cluster]) -> None:
