@@ -1,8 +1,8 @@
 """The phase of the scheduler on an event clock: its timers have the same distance to the first submission in each run.
 
 A controller counts its timers (scheduling, backfilling, pings, saves) from its start. So the replay starts it again, and begins
-START_AFTER later. Backfilling rounds instants to whole minutes, accounting to hours, PriorityUsageResetPeriod to days or weeks of the
-calendar: a run begins at the weekday and time of day that run.json says. The clock leaps there while the controller is stopped.
+START_AFTER later. Backfilling rounds instants to whole minutes, accounting to hours, PriorityUsageResetPeriod to days or weeks of
+the calendar: a run begins at the weekday and time of day that run.json says. The clock leaps there while the controller is stopped.
 Jobs of earlier runs would be purged during this one, each time with a cycle of backfilling: the controller is made to forget them.
 """
 
