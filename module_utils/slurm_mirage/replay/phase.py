@@ -3,7 +3,8 @@
 A controller counts its timers (scheduling, backfilling, pings, saves) from its start. So the replay starts it again, and begins
 START_AFTER later. Backfilling rounds instants to whole minutes, accounting to hours, PriorityUsageResetPeriod to days or weeks of
 the calendar: a run begins at the weekday and time of day that run.json says. The clock leaps there while the controller is stopped.
-Jobs of earlier runs would be purged during this one, each time with a cycle of backfilling: the controller is made to forget them.
+Jobs of earlier runs would be purged during this one, each time with a cycle of backfilling, and their usage would count: the
+controller is made to forget them.
 """
 
 from __future__ import annotations

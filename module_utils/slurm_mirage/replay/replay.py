@@ -247,14 +247,14 @@ class Replay:
         log.info("started: %d jobs, resource manager %s", len(self.plan), controller.version)
 
     def _restart_controller(self) -> int | None:
-        """Restart the controller in phase, on an event clock, without the jobs of earlier runs unless one of them has not ended.
+        """Restart the controller in phase, on an event clock, without what earlier runs left, unless a job of theirs has not ended.
 
         Returns as `restart_controller`. Raises Failed or Stopped.
         """
         if self.driver is None:
             return None
         queue = self.submitter.retry_until_answered(self.manager.queue)
-        forgotten = () if queue else self.submitter.retry_until_answered(self.manager.saved_jobs)
+        forgotten = () if queue else self.submitter.retry_until_answered(self.manager.saved_by_runs)
         second = self.settings.second_of_week
         return restart_controller(self.instance, self.driver, self.waker, second, forgotten, leaps=not queue)
 
