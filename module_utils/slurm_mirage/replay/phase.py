@@ -15,7 +15,7 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from ..base import processes
@@ -46,16 +46,14 @@ def next_begin(now: int, second_of_week: int) -> int:
     return earliest + ((_MONDAY + second_of_week) * _NS - earliest) % (WEEK * _NS)
 
 
-def restart_controller(
-    instance: Path, driver: int, waker: Waker, second_of_week: int, forgotten: Iterable[Path], *, leaps: bool
-) -> int | None:
+def restart_controller(instance: Path, driver: int, waker: Waker, second_of_week: int, forgotten: Collection[Path]) -> int | None:
     """Start the controller again; returns the virtual instant (ns since the epoch) at which the run begins (`next_begin`).
 
     None: no controller has told the clock its process id, as slurmctld does.
 
     driver: the descriptor of `drive`. The farm, which starts the controller again, holds the clock until it is ready. forgotten:
-    files of the controller's that it must not find at its start. leaps: time passes in one leap, as no job runs; else the cluster
-    lives through all of it. Raises Failed or Stopped.
+    files of the controller's that it must not find at its start; none if a job has not ended: then time passes as ever until there,
+    else in one leap. Raises Failed or Stopped.
     """
     before = clock_page.scheduler(instance)
     if before <= 0:
@@ -65,12 +63,12 @@ def restart_controller(
         before = clock_page.scheduler(instance)
     begin = next_begin(time.time_ns(), second_of_week)
     start = begin - START_AFTER * _NS
-    if not leaps:
+    if not forgotten:
         waker.sleep_until(start)
     # A second controller counts its timers from its start, too. The farm starts it again while it holds the clock.
     absent.signal_standby(instance, signal.SIGSTOP)
     remove_from(before, forgotten)
-    if leaps:
+    if forgotten:
         _leap(instance, start, waker)
     absent.signal_standby(instance, signal.SIGKILL)
     end_controller(instance, before, driver, waker)
@@ -88,7 +86,7 @@ def _leap(instance: Path, instant: int, waker: Waker) -> None:
         real_time.pause(over, 0.001)
 
 
-def remove_from(pid: int, files: Iterable[Path]) -> None:
+def remove_from(pid: int, files: Collection[Path]) -> None:
     """Remove files of a process, which is stopped before so that it does not write them again. Raises Failed."""
     deadline, started = real_time.now() + PATIENCE, processes.start_time(pid)
     if started is None:

@@ -255,8 +255,7 @@ class Replay:
             return None
         queue = self.submitter.retry_until_answered(self.manager.queue)
         forgotten = () if queue else self.submitter.retry_until_answered(self.manager.saved_by_runs)
-        second = self.settings.second_of_week
-        return restart_controller(self.instance, self.driver, self.waker, second, forgotten, leaps=not queue)
+        return restart_controller(self.instance, self.driver, self.waker, self.settings.second_of_week, forgotten)
 
     def _clock_at_start(self) -> dict[str, Any]:
         """What the journal's start event has of an event clock: the real instant, and the coordinator's figures."""
