@@ -581,6 +581,12 @@ static void go_on(struct loop *loop)
     }
     if (loop->is_driven && clock_now.speed > STANDS) /* a process may have read this time: a slower clock must not show less */
         calendar = page->anchors[atomic_load(&page->latch) & 1].limit;
+    int64_t leap = loop->is_driven ? page->leap : 0;
+    if (leap != 0) {
+        page->leap = 0;
+        if (leap > calendar && leap - calendar < NEVER_AFTER && leap < END_OF_TIME)
+            calendar = leap;
+    }
     publish(mono, calendar, loop->is_driven ? STANDS : AT_REST);
     loop->mono = mono;
     loop->calendar = calendar;

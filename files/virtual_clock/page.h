@@ -112,6 +112,7 @@ struct page {
     _Atomic int64_t overflow;                /* the earliest deadline of the waits without a slot, said again each LONGEST_LOOK */
     _Atomic int64_t origin;                  /* virtual instant of the run's start, from which the record of wakes counts */
     _Atomic uint64_t wakes, fingerprint;     /* waits that were served since, and a hash of them */
+    _Atomic int64_t leap;                    /* virtual instant to which the driver has the clock set; 0: none */
     _Alignas(4096) struct slot slots[SLOTS];
     _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */
     struct look looked[KEPT_LOOKS];    /* the last ones: number N, counted by `looks`, at N % KEPT_LOOKS */
@@ -130,6 +131,7 @@ static inline int64_t instant_after(int64_t calendar, int64_t speed, int64_t lim
 _Static_assert(offsetof(struct page, latch) == 16 && offsetof(struct page, anchors) == 32, "the layout is fixed");
 _Static_assert(offsetof(struct page, tickets) == 96 && offsetof(struct page, figures) == 128, "the layout is fixed");
 _Static_assert(offsetof(struct page, scheduler) == 256 && offsetof(struct page, slots) == 4096, "the layout is fixed");
+_Static_assert(offsetof(struct page, leap) == 296, "the layout is fixed");
 _Static_assert(sizeof(struct slot) == 32, "the layout is fixed");
 
 #endif

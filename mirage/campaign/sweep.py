@@ -66,7 +66,7 @@ def _play(
         random.Random(f"order {order.knobs.workload.seed}").shuffle(left)
     takes = sum(run.estimate() for run, _ in left) / count
     if not parent.exists():
-        preflight.before_2038(order.knobs.cluster, sum(run.estimate() for run, _ in left))
+        preflight.before_2038(order.knobs.cluster, sum(run.passing for run, _ in left))
     lengths = [length for run, _ in left if (length := run.length()) is not None]
     words = run_length.in_words(speed, takes, run_length.total(lengths, count) if lengths else None)
     factors = ", ".join(format_number(run.shrink) for run, _ in parts)

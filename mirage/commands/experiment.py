@@ -49,7 +49,7 @@ def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Endi
         preflight.has_room(order.knobs)
         preflight.no_leftover(order.knobs.cluster, folder)
         if not folder.exists():
-            preflight.before_2038(order.knobs.cluster, prepared.estimate())
+            preflight.before_2038(order.knobs.cluster, prepared.passing)
         announce(prepared, screen)
         return execute(order, prepared, folder, Lane.only(order.knobs.cluster, use, screen))
 

@@ -43,6 +43,7 @@ from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs import plan as submissions
 from slurm_mirage.jobs.cluster_events import as_settings
 from slurm_mirage.jobs.request import Request
+from slurm_mirage.replay.phase import WEEK
 from slurm_mirage.rm.slurm import accounting, job_users
 
 # Virtual seconds that are added to the run time for a time limit, so that a job that uses its whole limit is not killed because
@@ -213,6 +214,17 @@ class Prepared:
             malleable.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
         _ = made.events
         return made
+
+    @property
+    def second_of_week(self) -> int:
+        """The second of the week, from Monday, 00:00 on, that the cluster's calendar shows when the run begins on the event clock:
+        that of the first submission in the log's local time; 0 if it is not known."""
+        return 0 if self.calendar is None else int((self.calendar - datetime(1970, 1, 5)).total_seconds()) % WEEK
+
+    @property
+    def passing(self) -> float:
+        """Virtual seconds by which the run sets the cluster's clock forward: on the event clock it waits for its weekday."""
+        return self.estimate() + WEEK * (self.knobs.clock.speed == EVENT)
 
     @cached_property
     def events(self) -> Sequence[PlannedEvent]:

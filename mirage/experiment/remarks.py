@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import polars as pl
 
-from mirage.experiment import site
+from mirage.experiment import configuration, site
 from mirage.experiment.prepare import SLACK, Prepared
 from mirage.kinds.experiment import KINDS
 from mirage.knobs.parse import MAX_SPEED, format_number
@@ -22,6 +22,8 @@ from slurm_mirage.rm.managers import traits_of
 # MANY_LIMITS.
 LIMITS_SHARE = 0.5
 FEW_LIMITS, MANY_LIMITS = 5, 10
+# Values of PriorityUsageResetPeriod that follow the calendar, and whether they follow its months.
+RESETS = {"DAILY": False, "WEEKLY": False, "MONTHLY": True, "QUARTERLY": True, "YEARLY": True}
 # Text for counts of dependencies and requests, by the name of the count.
 WAITS_AND_REQUESTS = {
     "dependencies": "dependencies: {} jobs start when the others have ended (DEPENDENCIES=keep)",
@@ -69,7 +71,7 @@ def remarks(run: Prepared) -> list[str]:
     lines += [words.format(counts[name]) for name, words in WAITS_AND_REQUESTS.items() if name in counts]
     if "arrays" in notes:
         lines.append(_arrays(run))
-    return [*lines, *(line for kind in KINDS for line in kind.remarks(run)), *_limits(run)]
+    return [*lines, *(line for kind in KINDS for line in kind.remarks(run)), *_limits(run), *_resets(run)]
 
 
 def sizes_and_presets(chosen: Workload) -> list[str]:
@@ -157,6 +159,23 @@ def _limits(run: Prepared) -> list[str]:
             f"hardly knows how long jobs will run; {_without_shrinking(run)}, and keeps them"
         )
     return lines
+
+
+def _resets(run: Prepared) -> list[str]:
+    """Remark on PriorityUsageResetPeriod where the cluster's calendar does not let it reset usage when the site would."""
+    config, site_conf = configuration.of(run.knobs.scheduler), configuration.site_of(run.knobs.scheduler)
+    settings = {key.lower(): value for key, value in {**(site_conf.settings if site_conf else {}), **config.settings}.items()}
+    period = str(settings.get("priorityusageresetperiod", "")).upper()
+    has_usage = config.has_accounting(run.knobs) and settings.get("prioritytype") != "priority/basic"
+    if period not in RESETS or not has_usage:
+        return []
+    if run.knobs.clock.speed != EVENT:
+        why = "a clock of constant speed begins a run at the weekday and hour that it has reached"
+    elif RESETS[period]:
+        why = "the cluster's calendar has the log's weekday and hour, not its date"
+    else:
+        return []
+    return [f"warning: PriorityUsageResetPeriod={period}: {why}; another run, and the site, reset usage at another instant"]
 
 
 def _without_shrinking(run: Prepared) -> str:

@@ -29,6 +29,7 @@ def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) 
         "experiment_shrink": float(prepared.shrink),
         "experiment_seed": knobs.workload.seed,
         "experiment_sample_interval": prepared.sample_interval(),
+        "experiment_second_of_week": prepared.second_of_week,
         "experiment_warmup_cut": knobs.metrics.warmup_cut,
         "experiment_cooldown_cut": knobs.metrics.cooldown_cut,
         "experiment_events": prepared.events_of_replay(),

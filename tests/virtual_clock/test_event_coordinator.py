@@ -70,6 +70,38 @@ def test_time_never_goes_back_when_drivers_come_and_go(instance: Instance) -> No
     assert answer["read"] > 1000
 
 
+# ---- leaps ----
+
+
+def test_the_driver_sets_the_clock_though_a_program_works(driven: Instance) -> None:
+    """All waits that end before the instant end; the leap is no jump, and the clock is set forward only."""
+    worker = driven.start("sh", "-c", "echo; while :; do :; done")
+    assert worker.stdout is not None and worker.stdout.readline() == "\n"
+    early, late = driven.start("sleep", str(86400)), driven.start("sleep", str(20 * 86400))
+    driven.await_slots(2)
+    before, figures = driven.now(), driven.figures()
+    for instant in (before + 7 * DAY, before + 6 * DAY):
+        clock_page.leap(driven.folder, instant)
+        wait_until(lambda: driven.page[296:304] == bytes(8), "the coordinator")
+        assert driven.now() == before + 7 * DAY
+    assert all(driven.figures()[name] == figures[name] for name in ("jumps", "jumped_ns", "driven_ns"))
+    worker.kill()
+    assert driven.finish(early) == ""
+    assert driven.finish(late) == ""
+    assert 20 * DAY <= driven.now() - before <= 20 * DAY + SECOND
+
+
+def test_no_leap_without_a_driver_and_none_too_far(instance: Instance) -> None:
+    before = instance.now()
+    clock_page.leap(instance.folder, before + DAY)
+    time.sleep(0.05)
+    assert instance.now() < before + HOUR
+    clock_page.leap(instance.folder, NEVER)
+    instance.drive()
+    wait_until(lambda: instance.page[296:304] == bytes(8), "the coordinator")
+    assert instance.now() < before + HOUR
+
+
 # ---- monotonic ----
 
 

@@ -62,6 +62,13 @@ class RunSettings:
             raise self._refusal(name, value)
         return value
 
+    def whole(self, name: str) -> int:
+        """A whole number from 0 on; 0 if the key is not there."""
+        value = self._content.get(name, 0)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self._refusal(name, value)
+        return value
+
     def one_of(self, name: str, known: Mapping[str, Value], default: str) -> Value:
         """The value that `known` has for the text of a key."""
         chosen = self.text(name, default)

@@ -32,7 +32,7 @@ MAGIC = b"mirageP1"
 SLOTS_AT, SLOTS, SLOT_SIZE, BLOCK, LOOKS, LOOK_SIZE = 4096, 65536, 32, 64, 4096, 16
 SIZE = SLOTS_AT + SLOTS * SLOT_SIZE + SLOTS // BLOCK * 4 + LOOKS * LOOK_SIZE
 """Bytes: the head, the wait slots, a version for each block of them, and looks at the clock."""
-SCHEDULER_AT, CHARGE_AT, ORIGIN_AT = 256, 260, 272
+SCHEDULER_AT, CHARGE_AT, ORIGIN_AT, LEAP_AT = 256, 260, 272, 296
 REAL_SPEED = 1_000_000_000
 """The speed of real time, in billionths."""
 FIGURES = (
@@ -104,6 +104,15 @@ def scheduler(directory: Path) -> int:
     """Return the process id of the scheduler's daemon, as it wrote it itself; 0 before. Raises WrongUse as `now` does."""
     with _opened(directory) as descriptor:
         return int.from_bytes(os.pread(descriptor, 4, SCHEDULER_AT), "little", signed=True)
+
+
+def leap(directory: Path, virtual_ns: int) -> None:
+    """Have the coordinator set the clock to a later instant (ns since the epoch), whoever works; the caller is the clock's driver.
+
+    All waits that end before it end then. Raises OSError, and WrongUse as `now` does.
+    """
+    with _opened(directory, os.O_RDWR) as descriptor:
+        os.pwrite(descriptor, struct.pack("<q", virtual_ns), LEAP_AT)
 
 
 def begin_record(directory: Path, virtual_ns: int) -> None:

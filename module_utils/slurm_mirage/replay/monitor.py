@@ -141,6 +141,11 @@ class Heartbeat(threading.Thread):
         self._over = threading.Event()
         self._first = (time.real_now(), time.now()) if real_time.is_preloaded() else None
 
+    def begin(self) -> None:
+        """The run begins: count the pace of an event clock from now on."""
+        if self._first is not None:
+            self._first = (self._time.real_now(), self._time.now())
+
     def run(self) -> None:
         """The thread's work."""
         real_time.become_observer()

@@ -1,9 +1,10 @@
 """The phase of the scheduler on an event clock: its timers have the same distance to the first submission in each run.
 
-A controller counts its timers (scheduling, backfilling, pings, saves) from its start. So the replay starts it again at a whole
-STEP of the cluster's time, while time stands, and begins START_AFTER later. Backfilling rounds instants to whole minutes, and
-accounting to whole hours, of the calendar: the calendar's phase is the same as well. Jobs of earlier runs would be purged during
-this one, each time with a cycle of backfilling: the controller is made to forget them.
+A controller counts its timers (scheduling, backfilling, pings, saves) from its start. So the replay starts it again, and begins
+START_AFTER later. Backfilling rounds instants to whole minutes, accounting to hours, PriorityUsageResetPeriod to days or weeks of
+the calendar: a run begins at the weekday and time of day that run.json says. The clock leaps there while the controller is stopped.
+Jobs of earlier runs would be purged during this one, each time with a cycle of backfilling, and their usage would count: the
+controller is made to forget them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from ..base import processes
@@ -23,8 +24,9 @@ from ..clock.event_clock import HOLD_BYTE
 from ..farm import absent
 from .process import Failed, Waker
 
-STEP = 3600
-"""Virtual seconds: the controller starts at a multiple of them since the epoch."""
+WEEK = 7 * 86_400
+_MONDAY = 4 * 86_400
+"""The first Monday, 00:00, in seconds since the epoch."""
 START_AFTER = 120
 """Virtual seconds from the controller's start to the start of the run: by then all nodes have registered."""
 PATIENCE = 60.0
@@ -35,28 +37,56 @@ _LOCK = struct.Struct("@hhqqi4x")  # struct flock of fcntl(2): type, whence, sta
 _NS = 1_000_000_000
 
 
-def restart_controller(instance: Path, driver: int, waker: Waker, forgotten: Iterable[Path]) -> int | None:
-    """Start the controller again at a whole STEP; returns the virtual instant (ns since the epoch) at which the run begins.
+def next_begin(now: int, second_of_week: int) -> int:
+    """The first instant, at least START_AFTER after `now`, at that second of the week, which begins on Monday, 00:00 UTC.
+
+    Instants are in ns since the epoch.
+    """
+    earliest = now + START_AFTER * _NS
+    return earliest + ((_MONDAY + second_of_week) * _NS - earliest) % (WEEK * _NS)
+
+
+def restart_controller(instance: Path, driver: int, waker: Waker, second_of_week: int, forgotten: Collection[Path]) -> int | None:
+    """Start the controller again; returns the virtual instant (ns since the epoch) at which the run begins (`next_begin`).
 
     None: no controller has told the clock its process id, as slurmctld does.
 
     driver: the descriptor of `drive`. The farm, which starts the controller again, holds the clock until it is ready. forgotten:
-    files of the controller's that it must not find at its start. Raises Failed or Stopped.
+    files of the controller's that it must not find at its start; none if a job has not ended: then time passes as ever until there,
+    else in one leap. Raises Failed or Stopped.
     """
     before = clock_page.scheduler(instance)
     if before <= 0:
         return None
-    began = -(-time.time_ns() // (STEP * _NS)) * STEP * _NS
-    waker.sleep_until(began)
+    if not _is_running(before, instance):
+        end_controller(instance, before, driver, waker)
+        before = clock_page.scheduler(instance)
+    begin = next_begin(time.time_ns(), second_of_week)
+    start = begin - START_AFTER * _NS
+    if not forgotten:
+        waker.sleep_until(start)
     # A second controller counts its timers from its start, too. The farm starts it again while it holds the clock.
+    absent.signal_standby(instance, signal.SIGSTOP)
+    remove_from(before, forgotten)
+    if forgotten:
+        _leap(instance, start, waker)
     absent.signal_standby(instance, signal.SIGKILL)
-    if _is_running(before, instance):
-        remove_from(before, forgotten)
     end_controller(instance, before, driver, waker)
-    return began + START_AFTER * _NS
+    return begin
 
 
-def remove_from(pid: int, files: Iterable[Path]) -> None:
+def _leap(instance: Path, instant: int, waker: Waker) -> None:
+    """Have the clock set to a later virtual instant (ns since the epoch), and wait until it is. Raises Failed or Stopped."""
+    deadline, over = real_time.now() + PATIENCE, threading.Event()
+    clock_page.leap(instance, instant)
+    while time.time_ns() < instant:
+        if real_time.now() > deadline:
+            raise Failed(f"the clock was not set within {PATIENCE:g} s")
+        waker.check()
+        real_time.pause(over, 0.001)
+
+
+def remove_from(pid: int, files: Collection[Path]) -> None:
     """Remove files of a process, which is stopped before so that it does not write them again. Raises Failed."""
     deadline, started = real_time.now() + PATIENCE, processes.start_time(pid)
     if started is None:

@@ -52,6 +52,8 @@ class Settings:
     event_clock: bool = False
     """Whether the cluster has an event clock. The replay then uses virtual time, unless said otherwise, and what is called real
     here is virtual."""
+    second_of_week: int = 0
+    """Second of the week, from Monday, 00:00 of the cluster's calendar on, at which a run on an event clock begins."""
 
     @classmethod
     def of(cls, settings: RunSettings) -> Settings:
@@ -65,6 +67,7 @@ class Settings:
             sample_interval=settings.positive("sample_interval"),
             event_clock=settings.text("clock_kind", "constant") == SPEED,
             launch_cost=settings.mapping_or_none("launch_cost"),
+            second_of_week=settings.whole("second_of_week"),
         )
 
 

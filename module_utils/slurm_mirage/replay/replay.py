@@ -15,7 +15,7 @@ import math
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -139,6 +139,7 @@ class Replay:
         try:
             if self.history.start is None:
                 self._start()
+                heartbeat.begin()
             else:
                 self._resume(gap)
             monitor = self._monitor()
@@ -213,7 +214,7 @@ class Replay:
         instants are anchored."""
         submitter = self.submitter
         self.events.begin()
-        begin = None if self.driver is None else restart_controller(self.instance, self.driver, self.waker, self._earlier_jobs())
+        begin = self._restart_controller()
         submitter.retry_until_answered(self.manager.controller)
         launch_cost = submitter.measure_launch_cost()
         offset = self.manager.completions_size()
@@ -245,10 +246,16 @@ class Replay:
         )
         log.info("started: %d jobs, resource manager %s", len(self.plan), controller.version)
 
-    def _earlier_jobs(self) -> Sequence[Path]:
-        """The controller's files with the jobs of earlier runs; none if one of them has not ended. Raises Failed or Stopped."""
+    def _restart_controller(self) -> int | None:
+        """Restart the controller in phase, on an event clock, without what earlier runs left, unless a job of theirs has not ended.
+
+        Returns as `restart_controller`. Raises Failed or Stopped.
+        """
+        if self.driver is None:
+            return None
         queue = self.submitter.retry_until_answered(self.manager.queue)
-        return () if queue else self.submitter.retry_until_answered(self.manager.saved_jobs)
+        forgotten = () if queue else self.submitter.retry_until_answered(self.manager.saved_by_runs)
+        return restart_controller(self.instance, self.driver, self.waker, self.settings.second_of_week, forgotten)
 
     def _clock_at_start(self) -> dict[str, Any]:
         """What the journal's start event has of an event clock: the real instant, and the coordinator's figures."""

@@ -501,9 +501,9 @@ class ResourceManager(Protocol):
         """
         return [job for job in self.details(job_ids) if job.state not in NOT_ENDED]
 
-    def saved_jobs(self) -> Sequence[Path]:
-        """The files without which the controller knows no job at its next start, and numbers them from the first number on; none if
-        there are none, or if another record keeps the numbers."""
+    def saved_by_runs(self) -> Sequence[Path]:
+        """The files without which the controller knows nothing of earlier runs at its next start: neither the usage of fair share,
+        nor jobs, which it then numbers from the first number on, unless another record keeps the numbers."""
         return ()
 
     def completions_size(self) -> int:

@@ -123,6 +123,7 @@ def test_the_roles_are_told_of_the_event_clock() -> None:
     run = prepared(SPEED="event", CHARGE="yes")
     found = replay_variables(run, "event", "first", Path("results/first"))
     assert (found["mirage_clock"], found["mirage_speed"], found["mirage_charge"]) == ("event", 1, "yes")
+    assert found["experiment_second_of_week"] == run.second_of_week
     found = replay_variables(run, Decimal("0.5"), "first", Path("results/first"))
     assert (found["mirage_clock"], found["mirage_speed"]) == ("constant", 0.5)
 
@@ -133,6 +134,27 @@ def test_a_run_that_is_found_to_need_real_time_saves_to_the_disk() -> None:
         replay_variables(run, speed, "first", Path("results/first"))["mirage_saves"] for speed in (Decimal(1), Decimal(2), "event")
     ]
     assert saves == ["disk", "memory", "memory"]
+
+
+@pytest.mark.parametrize(
+    ("period", "given", "words"),
+    [
+        ("WEEKLY", {"SPEED": "event"}, ""),
+        ("NONE", {"SPEED": "20"}, ""),
+        ("Weekly", {"SPEED": "20"}, "WEEKLY: a clock of constant speed"),
+        ("MONTHLY", {"SPEED": "event"}, "MONTHLY: the cluster's calendar has the log's weekday and hour, not its date"),
+        ("MONTHLY", {"SPEED": "event", "ACCOUNTING": "no"}, ""),
+        ("MONTHLY", {"SPEED": "event", "CONFIG": "easy"}, ""),
+    ],
+)
+def test_resets_of_usage_that_do_not_follow_the_log(period: str, given: dict[str, str], words: str, tmp_path: Path) -> None:
+    conf = f"PriorityType=priority/multifactor\nPriorityUsageResetPeriod={period}\nNodeName=n[1-4] CPUs=4\n"
+    (tmp_path / "slurm.conf").write_text(f"{conf}PartitionName=a Nodes=ALL Default=YES\n")
+    given = {"SLURM_CONF": str(tmp_path / "slurm.conf"), "ACCOUNTING": "yes", "JOBS": "30", **given}
+    values = resolve({GIVEN: " ".join(given), **given}, "experiment")
+    run = Prepared.make(values, source(values.workload, values.nodes.machine).trace, values.jobs.shrinks[0])
+    said = [line for line in remarks(run) if "PriorityUsageResetPeriod" in line]
+    assert len(said) == bool(words) and all(words in line for line in said)
 
 
 def test_shrinking_is_no_gain_on_the_event_clock() -> None:

@@ -285,6 +285,14 @@ def test_windows_are_at_hours_of_the_logs_calendar() -> None:
     assert not prepared(SPAN, MAINTENANCE="weekly wed 08:00 1h all").events, "without one it is Monday"
 
 
+def test_a_run_begins_at_the_weekday_and_hour_of_the_log() -> None:
+    dated = replace(SPAN, header={"UnixStartTime": "1700000000", "TimeZoneString": "Europe/Zurich"})  # Tue 23:13:20 there
+    assert prepared(dated).second_of_week == (47 * 60 + 13) * 60 + 20
+    assert prepared(SPAN).second_of_week == 0, "without a date on Monday"
+    on_event_clock, constant = prepared(SPAN, SPEED="event"), prepared(SPAN, SPEED="20")
+    assert on_event_clock.passing == on_event_clock.estimate() + 7 * 86400 and constant.passing == constant.estimate()
+
+
 def test_no_event_is_generated_after_the_last_possible_end_of_the_run() -> None:
     plain = prepared(SPAN)
     last = max(plain.dues) + 60 * sum(plain.requests.limits)

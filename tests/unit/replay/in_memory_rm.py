@@ -126,6 +126,9 @@ class InMemory(ResourceManager):
 
     records = InMemoryRecords()
 
+    def saved_by_runs(self) -> Sequence[Path]:
+        return [path for path in (self.directory / "saved",) if path.exists()]
+
     def __init__(self, directory: Path, processors: int = 4, time: TimeSource | None = None) -> None:
         self.directory, self.processors, self.time = directory, processors, time or TimeSource()
         self.refused: set[str] = set()

@@ -1,14 +1,20 @@
-"""The restart of the controller before a run on the event clock."""
+"""The restart of the controller before a run on the event clock, and the instant at which the run begins."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from slurm_mirage.base.processes import is_stopped
-from slurm_mirage.replay.phase import remove_from
+from slurm_mirage.replay.phase import START_AFTER, WEEK, next_begin, remove_from
+
+NS = 1_000_000_000
 
 WRITER = """
 import pathlib, sys
@@ -38,3 +44,20 @@ def test_files_of_a_process_that_has_ended_stay(tmp_path: Path) -> None:
     (tmp_path / "job_state").write_text("jobs")
     remove_from(ended.pid, [tmp_path / "job_state"])
     assert (tmp_path / "job_state").exists()
+
+
+INSTANTS = st.integers(0, 2**62)
+
+
+@given(now=INSTANTS, second=st.integers(0, WEEK - 1))
+def test_a_run_begins_within_a_week_at_its_second_of_the_week(now: int, second: int) -> None:
+    begin = next_begin(now, second)
+    assert 0 <= begin - now - START_AFTER * NS < WEEK * NS and begin % NS == 0
+    date = datetime(1970, 1, 1) + timedelta(seconds=begin // NS)
+    assert (date.weekday() * 24 + date.hour) * 3600 + date.minute * 60 + date.second == second
+
+
+@given(now=INSTANTS, second=st.integers(0, WEEK - 1), length=st.integers(0, 10**17))
+def test_the_same_run_again_begins_whole_weeks_later(now: int, second: int, length: int) -> None:
+    begin = next_begin(now, second)
+    assert (next_begin(begin + length, second) - begin) % (WEEK * NS) == 0

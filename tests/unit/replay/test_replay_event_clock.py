@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -19,17 +20,19 @@ from typing import Any
 
 import pytest
 
+from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.processes import is_stopped
 from slurm_mirage.base.run_settings import RunSettings
 from slurm_mirage.clock import clock_page, instance_clock, real_time
-from slurm_mirage.clock.event_clock import DRIVER
+from slurm_mirage.clock.event_clock import DRIVER, HOLD_BYTE
 from slurm_mirage.clock.time_source import TimeSource
 from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
 from slurm_mirage.replay.driver import drive, figures_since
 from slurm_mirage.replay.halts import REPLAY, Halts
+from slurm_mirage.replay.phase import WEEK, next_begin
 from slurm_mirage.replay.process import Settings, Waker
 
 ROOT = Path(__file__).parents[3]
@@ -164,6 +167,57 @@ def test_days_are_played_on_time_to_the_second(instance: Instance) -> None:
     assert progress["pace"] > 100
     assert result["outside"]["began"] <= result["outside"]["ended"] <= time.time()
     assert result["outside"]["ended"] - result["outside"]["began"] < PATIENCE
+
+
+class Farm(threading.Thread):
+    """Starts a controller, and another one after the first has ended; holds the clock meanwhile."""
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(daemon=True)
+        self.instance, self.starts = instance, [0]
+        self.controller = self.started()
+
+    def started(self) -> subprocess.Popen[bytes]:
+        environment = {processes.INSTANCE_VARIABLE: str(self.instance.directory)}
+        controller = subprocess.Popen(["sleep", "1000"], user=USER, group=USER, extra_groups=[], env=environment)
+        with (self.instance.directory / clock_page.FILE).open("r+b") as page:
+            os.pwrite(page.fileno(), struct.pack("<i", controller.pid), clock_page.SCHEDULER_AT)
+        self.instance.started.append(controller)
+        return controller
+
+    def run(self) -> None:
+        assert self.controller.wait() == -signal.SIGKILL
+        with (self.instance.directory / DRIVER).open("r+b") as driver:
+            fcntl.lockf(driver, fcntl.LOCK_EX, 1, HOLD_BYTE)
+            self.starts.append(clock_page.now(self.instance.directory))
+            self.started()
+
+
+@needs_root
+@pytest.mark.parametrize("second_of_week", [0, 170_065])
+@pytest.mark.parametrize("job", ["none runs", "one runs"])
+def test_a_run_begins_at_its_second_of_the_week(instance: Instance, second_of_week: int, job: str) -> None:
+    """The controller starts 120 s before, without what earlier runs have left. While a job runs, the clock does not leap."""
+    instance.plan(rows(3, 1))
+    settings = json.loads((instance.folder / "run.json").read_text())
+    (instance.folder / "run.json").write_text(json.dumps({**settings, "second_of_week": second_of_week}))
+    if job == "none runs":
+        (instance.folder / "saved").write_text("jobs")
+        os.chown(instance.folder, USER, USER)
+    instance.coordinate()
+    farm = Farm(instance)
+    farm.start()
+    before = clock_page.now(instance.directory)
+    assert instance.replay().wait(PATIENCE) == 0
+    start = json.loads((instance.folder / "journal.jsonl").read_text().splitlines()[0])
+    begin = round(start["virtual"] * 1e9)
+    assert begin == next_begin(before, second_of_week) and start["virtual"] % WEEK == (4 * 86400 + second_of_week) % WEEK
+    assert farm.starts[1] == pytest.approx(begin - 120e9, abs=1e9)
+    assert not (instance.folder / "saved").exists()
+    jumped = start["clock"]["jumped_ns"]
+    assert jumped < 600e9 if job == "none runs" else jumped > 0.9 * (begin - before) - 600e9
+    assert instance.result()["states"] == {"COMPLETED": 3} and instance.result()["halts"] == []
+    assert instance.progress()["pace"] < 1e9
 
 
 @needs_root

@@ -555,17 +555,18 @@ def test_nodes_that_slurmctld_does_not_know_are_asked(logging_slurm: tuple[Slurm
     assert calls.read_text().splitlines() == ["scontrol update NodeName=n[3-5],n9 State=UNDRAIN"]
 
 
-def test_where_slurmctld_keeps_its_jobs(tmp_path: Path) -> None:
-    """With accounting they stay: slurmdbd knows their numbers."""
+def test_where_slurmctld_keeps_what_runs_leave(tmp_path: Path) -> None:
+    """With accounting the jobs stay: slurmdbd knows their numbers."""
     scontrol = tmp_path / "scontrol"
 
     def files(storage: str) -> list[str]:
         scontrol.write_text(f"#!/bin/sh\necho 'AccountingStorageType   = accounting_storage/{storage}'\n")
         scontrol.chmod(0o755)
-        return [str(path) for path in Slurm("/etc/slurm.conf", str(tmp_path), "/srv").saved_jobs()]
+        return [str(path) for path in Slurm("/etc/slurm.conf", str(tmp_path), "/srv").saved_by_runs()]
 
-    assert files("none") == ["/srv/state/job_state", "/srv/state/job_state.old"]
-    assert files("slurmdbd") == []
+    usage = ["assoc_usage", "qos_usage", "priority_last_decay_ran"]
+    assert files("slurmdbd") == [f"/srv/state/{name}{old}" for name in usage for old in ("", ".old")]
+    assert files("none") == [*files("slurmdbd"), "/srv/state/job_state", "/srv/state/job_state.old"]
 
 
 def test_what_is_done_to_tasks_of_arrays(logging_slurm: tuple[Slurm, Path]) -> None:

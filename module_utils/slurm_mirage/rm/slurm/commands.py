@@ -539,11 +539,12 @@ class Slurm(ResourceManager):
         # Without accounting it fails.
         return known if result.returncode else [*known, *parse_accounted(result.stdout)]
 
-    def saved_jobs(self) -> Sequence[Path]:
-        """As `ResourceManager.saved_jobs`. slurmdbd takes a number that comes again for the same job."""
+    def saved_by_runs(self) -> Sequence[Path]:
+        """As `ResourceManager.saved_by_runs`. slurmdbd takes a number that comes again for the same job."""
+        names = ["assoc_usage", "qos_usage", "priority_last_decay_ran"]
         if re.search(r"^AccountingStorageType += accounting_storage/none$", self._ask("scontrol", "show", "config"), re.MULTILINE):
-            return [self._instance / "state" / name for name in ("job_state", "job_state.old")]
-        return ()
+            names.append("job_state")
+        return [self._instance / "state" / f"{name}{suffix}" for name in names for suffix in ("", ".old")]
 
     def completions_size(self) -> int:
         return daemon_log.size(self._completions_path)
