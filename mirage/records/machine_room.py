@@ -84,16 +84,7 @@ def room(needs: pl.DataFrame, layout: Layout, states: pl.DataFrame) -> pl.DataFr
     needs: columns of NEEDS_SCHEMA; states: result of `node_states`
     """
     found = [pl.DataFrame(schema={"key": pl.Int64, "time": pl.Float64, "room": pl.Int64})]
-    return pl.concat([*found, *(_during(*alike) for alike in _alike(needs, layout, states))])
-
-
-def first_free(needs: pl.DataFrame, layout: Layout, states: pl.DataFrame, least: float) -> pl.DataFrame:
-    """The instants since which there was room for at least so many seconds, a row for each time in which there is one: key, time.
-
-    needs, states: as of `room`; reservations that are announced do not count
-    """
-    found = [pl.DataFrame(schema={"key": pl.Int64, "time": pl.Float64})]
-    return pl.concat([*found, *(_first_free(*alike, least) for alike in _alike(needs, layout, states))])
+    return pl.concat([*found, *(during(*alike) for alike in _alike(needs, layout, states))])
 
 
 def _alike(needs: pl.DataFrame, layout: Layout, states: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, Floats, Codes]]:
@@ -237,8 +228,11 @@ class _Nodes:
         return np.select(list(cases.values()), [int(name) for name in cases], int(Room.FULL)).astype(np.int64)
 
 
-def _during(rows: pl.DataFrame, times: Floats, codes: Codes) -> pl.DataFrame:
-    """The codes of each row between its begin and its end."""
+def during(rows: pl.DataFrame, times: Floats, codes: Codes) -> pl.DataFrame:
+    """The codes of each row between its begin and its end, which hold from `times` on: key, time, room.
+
+    rows: key, begin and end; times: in order
+    """
     if not len(times):
         return rows.select("key", time="begin", room=pl.lit(int(Room.FULL), pl.Int64))
     changed = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
@@ -254,15 +248,3 @@ def _during(rows: pl.DataFrame, times: Floats, codes: Codes) -> pl.DataFrame:
             "room": code[place],
         }
     )
-
-
-def _first_free(rows: pl.DataFrame, times: Floats, codes: Codes, least: float) -> pl.DataFrame:
-    free = np.concatenate([[False], (codes == Room.FREE) | (codes == Room.FREE_UNTIL_RESERVED), [False]])
-    until = np.concatenate([times, [np.inf]])
-    since, end = until[np.flatnonzero(~free[:-1] & free[1:])], until[np.flatnonzero(free[:-1] & ~free[1:])]
-    is_long = end - since >= least
-    since, end, begin = since[is_long], end[is_long], rows["begin"].to_numpy()
-    place = np.searchsorted(end, begin + least, "left")
-    found = np.maximum(np.concatenate([since, [np.inf]])[place], begin)
-    frame = pl.DataFrame({"key": rows["key"].to_numpy(), "time": found})
-    return frame.filter(pl.Series(found < rows["end"].to_numpy()))
