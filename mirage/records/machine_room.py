@@ -79,12 +79,21 @@ def places_of(processors: int, nodes: int | None, request: Request) -> tuple[str
 
 
 def room(needs: pl.DataFrame, layout: Layout, states: pl.DataFrame) -> pl.DataFrame:
-    """A row for each time at its begin, and whenever the room changes until its end: key, time, room.
+    """A row for each time at its begin, and whenever the room changes until its end: key, time, room, and where it is FREE or
+    FREE_UNTIL_RESERVED since and until when it is one of these (free_since, free_until).
 
     needs: columns of NEEDS_SCHEMA; states: result of `node_states`
     """
-    found = [pl.DataFrame(schema={"key": pl.Int64, "time": pl.Float64, "room": pl.Int64})]
-    return pl.concat([*found, *(during(*alike) for alike in _alike(needs, layout, states))])
+    schema = {"key": pl.Int64, "time": pl.Float64, "room": pl.Int64, "free_since": pl.Float64, "free_until": pl.Float64}
+    found = [pl.DataFrame(schema=schema)]
+    for rows, times, codes in _alike(needs, layout, states):
+        is_free = np.concatenate([[False], codes <= Room.FREE_UNTIL_RESERVED, [False]])
+        borders = np.append(times, np.inf)
+        since = borders[np.flatnonzero(~is_free[:-1] & is_free[1:])]
+        free = pl.DataFrame({"free_since": since, "free_until": borders[np.flatnonzero(is_free[:-1] & ~is_free[1:])]})
+        part = during(rows, times, codes).sort("time").join_asof(free, left_on="time", right_on="free_since", coalesce=False)
+        found.append(part)
+    return pl.concat(found)
 
 
 def _alike(needs: pl.DataFrame, layout: Layout, states: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, Floats, Codes]]:

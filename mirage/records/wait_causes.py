@@ -459,16 +459,23 @@ def _by_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, lay
     found = room(asked.select(NEEDS_SCHEMA.keys()), layout, states)
     table = spans.join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
     table = table.with_columns(begin=pl.coalesce("time", "begin"), to=pl.coalesce(col("time").shift(-1).over("key"), "to"))
-    table = table.with_columns(of_room=pl.when(is_open).then(_cause_of_room()))
-    # How long there was room, whatever was said during that time.
-    is_free = (col("of_room") == _FREE).fill_null(False)
-    is_same = is_free & is_free.shift(1) & (col("job") == col("job").shift(1)) & (col("begin") == col("to").shift(1))
-    table = table.with_columns(run=(~is_same.fill_null(False)).cum_sum())
-    is_long = (col("to").max() - col("begin").min()).over("run") > pause
-    table = table.with_columns(final=_final_cause(is_long))
+    table = table.with_columns(is_open=col("cause").is_in(_OPEN), of_room=pl.when(is_open).then(_cause_of_room()))
+    table = table.with_columns(is_free=(col("of_room") == _FREE).fill_null(False))
+    begin, to = _run_of("is_open")
+    had_room = pl.min_horizontal(to, "free_until") - pl.max_horizontal(begin, "free_since") > pause
+    begin, to = _run_of("is_free")
+    table = table.with_columns(had_room=had_room, is_long=to - begin > pause)
+    table = table.with_columns(final=_final_cause())
     has_reason = (col("cause") != _UNREACHED) | (col("final") == BACKFILL)
     table = table.with_columns(cause="final", reason=pl.when(has_reason).then("reason").otherwise(pl.lit("")))
     return _joined(table.select("job", "begin", "to", "cause", "reason"))
+
+
+def _run_of(name: str) -> tuple[pl.Expr, pl.Expr]:
+    """Begin and end of the time of a job around each span in which the flag holds without a break."""
+    is_same = col(name) & col(name).shift(1) & (col("job") == col("job").shift(1)) & (col("begin") == col("to").shift(1))
+    run = (~is_same.fill_null(False)).cum_sum()
+    return col("begin").min().over(run), col("to").max().over(run)
 
 
 _ROOM, _BEHIND, _UNREACHED, _UNTESTED, _UNSAID, _FREE = "room", "behind", "unreached", "untested", "unsaid", "free"
@@ -504,13 +511,14 @@ def _cause() -> pl.Expr:
     return _chain(cases, _UNSAID)
 
 
-def _final_cause(is_long: pl.Expr) -> pl.Expr:
-    """The cause of a span with the room at it (of_room); is_long: whether there was room for longer than a scheduler's cycle."""
-    is_free, cause = col("of_room") == _FREE, col("cause")
+def _final_cause() -> pl.Expr:
+    """The cause of a span with the room at it (of_room). had_room: whether there was room for longer than a cycle while nothing but
+    room and order could keep the job; is_long: whether for so long nothing else was known."""
+    is_free, cause = col("is_free"), col("cause")
     cases: list[tuple[pl.Expr, str | pl.Expr]] = [
-        (is_free & is_long & cause.is_in([_UNREACHED, _UNTESTED]), BACKFILL),
+        (is_free & col("had_room") & cause.is_in([_UNREACHED, _UNTESTED]), BACKFILL),
         (cause.is_in([_BEHIND, _UNREACHED]) & col("led"), PRIORITY),
-        (is_free, pl.when(is_long).then(pl.lit(UNEXPLAINED)).otherwise(pl.lit(CYCLE))),
+        (is_free, pl.when("is_long").then(pl.lit(UNEXPLAINED)).otherwise(pl.lit(CYCLE))),
     ]
     return _chain(cases, pl.coalesce("of_room", "cause"))
 
