@@ -124,6 +124,7 @@ def waits(
     intervals = intervals.with_columns(pl.when(_is_over()).then(pl.lit("")).otherwise(name).alias(name) for name in _WORDS)
     told = [word.value for word in _TOLD]
     spans = intervals.with_columns(cause=_cause())
+    asks = known.select("job", col("partition").fill_null(""), "processors", limit=col("limit").fill_null(np.inf))
     leaders = spans.filter(
         (col("cause") == _ROOM) | col("cause").is_in(_FOR_NODES) | ((col("cause") == _UNSAID) & (col("reason") != ""))
     )
@@ -134,10 +135,21 @@ def waits(
         .then("unreached")
         .otherwise(pl.lit(""))
     )
-    spans = _joined(spans, "word", "conflict", "asks_more").join(known.select("job", "partition"), on="job", maintain_order="left")
-    spans = _led(spans, leaders.join(known.select("job", "partition"), on="job", maintain_order="left"), layout, pause)
+    leaders = leaders.select("job", "begin", "to").join(asks, on="job", maintain_order="left").sort("begin")
+    spans = _joined(spans, "word", "conflict", "asks_more").join(asks, on="job", maintain_order="left")
+    spans = _led(spans, leaders, layout, pause)
+    running = collected.placements.drop_nulls(["start", "processors"]).select("job", "start", "end", width="processors")
+    running = running.join(asks, on="job", maintain_order="left").with_columns(
+        col("end").fill_null(np.inf), until=col("start") + col("limit").fill_null(np.inf)
+    )
     states = node_states(layout, collected.placements, collected.suspensions, collected.events)
-    spans = _by_room(spans, ended, states, layout, pause)
+    spans = _with_room(spans, ended, states, layout, pause)
+    could_start = col("is_free") & col("had_room") & col("led") & (col("cause") == _UNREACHED)
+    delaying = _delaying(spans.filter(could_start), leaders, running, layout)
+    spans = spans.with_columns(delays=col("row").is_in(delaying.implode())).with_columns(final=_final_cause())
+    has_reason = (col("cause") != _UNREACHED) | (col("final") == BACKFILL)
+    spans = spans.with_columns(cause="final", reason=pl.when(has_reason).then("reason").otherwise(pl.lit("")))
+    spans = _joined(spans.select("job", "begin", "to", "cause", "reason"))
     return spans.select("job", col("begin").alias("from"), "to", "cause", "reason")
 
 
@@ -423,12 +435,10 @@ def _led(spans: pl.DataFrame, leaders: pl.DataFrame, layout: Layout, pause: floa
     leaders: spans of jobs that waited for nodes; such a job is before those of partitions with the same nodes, and between two of
     them lies a time of up to `pause`
     """
-    members = {name: layout.partitions.get(name) for name in {*spans["partition"], *leaders["partition"]}}
     is_behind = col("cause").is_in([_BEHIND, _UNREACHED])
     parts = [spans.filter(~is_behind).with_columns(led=pl.lit(False))]
     for (partition,), own in spans.filter(is_behind).with_row_index("key").group_by("partition", maintain_order=True):
-        shared = [name for name, nodes in members.items() if _overlap(nodes, members[partition])]
-        before = leaders.filter(col("partition").is_in(shared)).sort("begin")
+        before = leaders.filter(_shares_nodes(leaders, layout.partitions.get(str(partition)), layout))
         begin, end = before["begin"].to_numpy(), np.maximum.accumulate(before["to"].to_numpy())
         is_first = np.concatenate([[True], begin[1:] > end[:-1] + pause])[: len(begin)]
         edges = np.stack([begin[is_first], np.append(end[:-1][is_first[1:]], end[-1:])], 1).ravel()
@@ -441,34 +451,67 @@ def _led(spans: pl.DataFrame, leaders: pl.DataFrame, layout: Layout, pause: floa
     return pl.concat([part.select(*spans.columns, "led") for part in parts]).sort("job", "begin")
 
 
+def _delaying(starts: pl.DataFrame, leaders: pl.DataFrame, running: pl.DataFrame, layout: Layout) -> pl.Series:
+    """The rows of those of `starts` (row, begin, partition, processors, limit) that would have delayed a job before them: by the
+    time limits this one could start before they had to end, and not beside them. Processors are counted, not nodes; where enough
+    were free for the one before, it is not known when it could start.
+
+    leaders, running: spans and placements of jobs, with partition, processors and limit
+    """
+    found: list[int] = []
+    for (name,), own in starts.group_by("partition", maintain_order=True):
+        members = layout.partitions.get(str(name))
+        total = sum(node.processors for host, node in layout.nodes.items() if members is None or host in members)
+        before, ran = (table.filter(_shares_nodes(table, members, layout)) for table in (leaders, running))
+        since, to, needed = (before[column].to_numpy() for column in ("begin", "to", "processors"))
+        start, end, until, width = (ran[column].to_numpy() for column in ("start", "end", "until", "width"))
+        for row, begin, processors, limit in own.select("row", "begin", "processors", "limit").iter_rows():
+            runs = (start <= begin) & (end > begin)
+            order = np.argsort(until[runs], kind="stable")
+            ends = until[runs][order]
+            free = total - width[runs].sum() + np.append(0, np.cumsum(width[runs][order]))
+            for wanted in np.unique(needed[(since <= begin) & (to > begin)]):
+                place = int(np.searchsorted(free, wanted))
+                if 0 < place <= len(ends) and begin + limit > ends[place - 1]:
+                    beside = free[np.searchsorted(ends, ends[place - 1], "right")] - wanted
+                    if processors > beside:
+                        found.append(row)
+                        break
+    return pl.Series(found, dtype=pl.UInt32)
+
+
+def _shares_nodes(table: pl.DataFrame, members: frozenset[str] | None, layout: Layout) -> pl.Expr:
+    """Whether the partition of a row has one of these nodes."""
+    names = table["partition"].unique()
+    return col("partition").is_in([name for name in names if _overlap(layout.partitions.get(name), members)])
+
+
 def _overlap(one: frozenset[str] | None, other: frozenset[str] | None) -> bool:
     """Whether partitions have nodes in common; None: of all nodes."""
     return one is None or other is None or not one.isdisjoint(other)
 
 
-def _by_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
-    """The spans with their final causes: those of _OPEN split by what room there was.
+def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
+    """The spans, numbered by row, with those of _OPEN split by what room there was: of_room, the cause that follows; is_free,
+    whether it is _FREE; had_room, whether there was room for longer than `pause` while nothing but room and order could keep the job;
+    is_long, whether the spans with is_free last longer.
 
     spans: also word, conflict, asks_more and led; pause: seconds for which the scheduler may leave a job that could start
     """
     spans = spans.with_row_index("key").with_columns(col("key").cast(pl.Int64))
     needs = ended.with_columns(col("kind").fill_null(SLOTS), col("each").fill_null(1), pl.coalesce("count", "processors"))
-    needs = needs.select("job", "kind", "each", "count", "processors").drop_nulls("processors")
     is_open = col("cause").is_in(_OPEN) & ~((col("cause") == _BEHIND) & col("led"))
-    asked = spans.filter(is_open).join(needs, on="job", maintain_order="left").rename({"to": "end"})
+    asked = spans.filter(is_open).drop_nulls("processors").rename({"to": "end"})
+    asked = asked.join(needs.select("job", "kind", "each", "count"), on="job", maintain_order="left")
     found = room(asked.select(NEEDS_SCHEMA.keys()), layout, states)
     table = spans.join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
     table = table.with_columns(begin=pl.coalesce("time", "begin"), to=pl.coalesce(col("time").shift(-1).over("key"), "to"))
     table = table.with_columns(is_open=col("cause").is_in(_OPEN), of_room=pl.when(is_open).then(_cause_of_room()))
-    table = table.with_columns(is_free=(col("of_room") == _FREE).fill_null(False))
+    table = table.with_columns(is_free=(col("of_room") == _FREE).fill_null(False)).with_row_index("row")
     begin, to = _run_of("is_open")
     had_room = pl.min_horizontal(to, "free_until") - pl.max_horizontal(begin, "free_since") > pause
     begin, to = _run_of("is_free")
-    table = table.with_columns(had_room=had_room, is_long=to - begin > pause)
-    table = table.with_columns(final=_final_cause())
-    has_reason = (col("cause") != _UNREACHED) | (col("final") == BACKFILL)
-    table = table.with_columns(cause="final", reason=pl.when(has_reason).then("reason").otherwise(pl.lit("")))
-    return _joined(table.select("job", "begin", "to", "cause", "reason"))
+    return table.with_columns(had_room=had_room, is_long=to - begin > pause)
 
 
 def _run_of(name: str) -> tuple[pl.Expr, pl.Expr]:
@@ -512,11 +555,10 @@ def _cause() -> pl.Expr:
 
 
 def _final_cause() -> pl.Expr:
-    """The cause of a span with the room at it (of_room). had_room: whether there was room for longer than a cycle while nothing but
-    room and order could keep the job; is_long: whether for so long nothing else was known."""
+    """The cause of a span of `_with_room`; delays: whether the job would have delayed one before it."""
     is_free, cause = col("is_free"), col("cause")
     cases: list[tuple[pl.Expr, str | pl.Expr]] = [
-        (is_free & col("had_room") & cause.is_in([_UNREACHED, _UNTESTED]), BACKFILL),
+        (is_free & col("had_room") & ~col("delays") & cause.is_in([_UNREACHED, _UNTESTED]), BACKFILL),
         (cause.is_in([_BEHIND, _UNREACHED]) & col("led"), PRIORITY),
         (is_free, pl.when("is_long").then(pl.lit(UNEXPLAINED)).otherwise(pl.lit(CYCLE))),
     ]

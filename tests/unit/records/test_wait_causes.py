@@ -269,7 +269,7 @@ def behind_a_wide_job(made: Made) -> tuple[int, int]:
     made.job(0.0, 0.0, 100.0, "n1", nodes=1, owner="a")
     made.job(5.0, 100.0, 110.0, ALL, processors=16, nodes=4, owner="a")
     one = made.job(10.0, 110.0, 120.0, "n1", nodes=1, limit=9000.0, owner="b")
-    two = made.job(11.0, 120.0, 130.0, "n2", nodes=1, owner="b")
+    two = made.job(11.0, 120.0, 130.0, "n2", nodes=1, limit=600.0, owner="b")
     made.reasons = [(12.0, 2, "Resources"), (12.0, one, "Priority"), (12.0, two, "Priority")]
     return one, two
 
@@ -477,7 +477,7 @@ def test_a_word_that_was_said_after_the_last_change_holds(made: Made, tmp_path: 
 def test_backfill_is_not_why_a_job_waits_whose_room_another_took(made: Made, tmp_path: Path) -> None:
     made.job(0.0, 0.0, 5000.0, "n1", nodes=1)
     wide = made.job(10.0, 5000.0, 5100.0, ALL, processors=16, nodes=4)
-    job = made.job(20.0, 5101.0, 5200.0, "n2", nodes=1)
+    job = made.job(20.0, 5101.0, 5200.0, "n2", nodes=1, limit=600.0)
     made.reasons = [(11.0, wide, "Resources"), (21.0, job, "Priority")]
     made.unreached = [(22.0, job, "bf_max_job_test")]
     rows = made.waits(tmp_path).filter(pl.col("job") == job).select("from", "to", "cause", "reason").rows()
@@ -487,6 +487,23 @@ def test_backfill_is_not_why_a_job_waits_whose_room_another_took(made: Made, tmp
         (5000.0, 5100.0, "resources", ""),
         (5100.0, 5101.0, "cycle", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "limit", "cause"),
+    [(4, 4000.0, "priority"), (4, 3570.0, "backfill"), (3, 4000.0, "backfill")],
+)
+def test_backfill_keeps_no_job_that_would_delay_those_before(
+    made: Made, tmp_path: Path, nodes: int, limit: float, cause: str
+) -> None:
+    """By the limits of the jobs that run the one before can start at 3,600, on all four nodes or on three."""
+    for node in ("n1", "n2", "n3"):
+        made.job(0.0, 0.0, 1000.0, node, nodes=1, limit=3600.0)
+    wide = made.job(10.0, 1000.0, 1100.0, f"n[1-{nodes}]", processors=4 * nodes, nodes=nodes)
+    job = made.job(20.0, 1000.0, 1200.0, "n4", nodes=1, limit=limit)
+    made.reasons = [(11.0, wide, "Resources"), (21.0, job, "Priority")]
+    made.unreached = [(22.0, job, "bf_max_job_test")]
+    assert made.of(job, tmp_path)[-1] == (22.0 if cause == "backfill" else 20.0, 1000.0, cause)
 
 
 @given(st.sampled_from(["Priority", "Resources", "None", "AssocMaxJobsLimit", "QOSGrpJobsLimit", "Licenses"]), INSTANTS)
