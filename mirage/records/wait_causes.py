@@ -493,8 +493,8 @@ def _overlap(one: frozenset[str] | None, other: frozenset[str] | None) -> bool:
 
 def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
     """The spans, numbered by row, with those of _OPEN split by what room there was: of_room, the cause that follows; is_free,
-    whether it is _FREE; had_room, whether there was room for longer than `pause` while nothing but room and order could keep the job;
-    is_long, whether the spans with is_free last longer.
+    whether it is _FREE; had_room, whether there was room for longer than `pause` while nothing but room and order could keep
+    the job; is_long, whether the spans with is_free last longer.
 
     spans: also word, conflict, asks_more and led; pause: seconds for which the scheduler may leave a job that could start
     """

@@ -209,13 +209,15 @@ def test_each_setting_moves_its_jobs(
     made, held = workload()
     log, _ = made.write(tmp_path)
     machine = {"CLUSTER": cluster, "SLURM_CONF": CONFIGURATION, "ACCOUNTING": "yes", "TRACE": log}
-    experiment(results, **machine, CONFIG=config({"SchedulerParameters": parameters}))
+    # Where the scheduler is to look at the queue seldom, jobs start late.
+    endings = ["invalid: start latency"] if "sched_min_interval" in parameters else []
+    experiment(results, *endings, **machine, CONFIG=config({"SchedulerParameters": parameters}))
     found = {trial.name: trial.parameters for trial in trials(RunFolder(results))}
     assert sorted(found) == sorted(held) == sorted(name for group in groups for name in group)
     for place, group in enumerate(groups):
         changed = {name: value for one in group for name, value in found[one].items()}
         other = results.with_name(f"{results.name}-{place}")
-        experiment(other, **machine, CONFIG=config({"SchedulerParameters": {**parameters, **changed}}))
+        experiment(other, *endings, **machine, CONFIG=config({"SchedulerParameters": {**parameters, **changed}}))
         for name, jobs in held.items():
             moved = _moved(results, other, jobs)
             # Another length of the cycle moves all jobs that it starts.
