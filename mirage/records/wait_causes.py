@@ -21,7 +21,7 @@ from polars import col
 
 from mirage.metrics.classes import RUNTIMES, sizes
 from mirage.records.collect import Collected
-from mirage.records.machine_room import NEEDS_SCHEMA, NEVER, SLOTS, Room, during, node_states, places_of, room
+from mirage.records.machine_room import NEEDS_SCHEMA, NEVER, SLOTS, Room, condensed, during, node_states, places_of, room
 from mirage.records.run_records import NS, read_text
 from mirage.records.time_map import TimeMap
 from mirage.text.words import counted, duration
@@ -444,7 +444,8 @@ def _led(spans: pl.DataFrame, leaders: pl.DataFrame, layout: Layout, pause: floa
         edges = np.stack([begin[is_first], np.append(end[:-1][is_first[1:]], end[-1:])], 1).ravel()
         times, codes = np.append(NEVER, edges), np.arange(len(edges) + 1) % 2
         asked = own.select(col("key").cast(pl.Int64), "begin", end="to")
-        found = during(asked, times, codes).rename({"time": "begin", "room": "led"}).sort("key", "begin")
+        found = condensed(during(asked, times, codes), asked, ["room"])
+        found = found.rename({"time": "begin", "room": "led"}).sort("key", "begin")
         found = found.with_columns(to=col("begin").shift(-1).over("key"), led=col("led") == 1, key=col("key").cast(pl.UInt32))
         split = own.rename({"begin": "_", "to": "end"}).join(found, on="key").with_columns(to=pl.coalesce("to", "end"))
         parts.append(split)
@@ -503,7 +504,7 @@ def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, l
     is_open = col("cause").is_in(_OPEN) & ~((col("cause") == _BEHIND) & col("led"))
     asked = spans.filter(is_open).drop_nulls("processors").rename({"to": "end"})
     asked = asked.join(needs.select("job", "kind", "each", "count"), on="job", maintain_order="left")
-    found = room(asked.select(NEEDS_SCHEMA.keys()), layout, states)
+    found = room(asked.select(NEEDS_SCHEMA.keys()), layout, states, pause)
     table = spans.join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
     table = table.with_columns(begin=pl.coalesce("time", "begin"), to=pl.coalesce(col("time").shift(-1).over("key"), "to"))
     table = table.with_columns(is_open=col("cause").is_in(_OPEN), of_room=pl.when(is_open).then(_cause_of_room()))
@@ -511,7 +512,8 @@ def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, l
     begin, to = _run_of("is_open")
     had_room = pl.min_horizontal(to, "free_until") - pl.max_horizontal(begin, "free_since") > pause
     begin, to = _run_of("is_free")
-    return table.with_columns(had_room=had_room, is_long=to - begin > pause)
+    is_long = pl.min_horizontal(to - begin, col("free_until") - col("free_since")) > pause
+    return table.with_columns(had_room=had_room, is_long=is_long)
 
 
 def _run_of(name: str) -> tuple[pl.Expr, pl.Expr]:

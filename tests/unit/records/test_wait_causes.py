@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA, JOBS_SCHEMA, SUSPENSIONS_SCHEMA
 from mirage.records.cluster_events import Absence, ClusterEvents, Reservation, RunEvent
 from mirage.records.collect import PLACEMENTS_SCHEMA, Collected
+from mirage.records.machine_room import condensed, during
 from mirage.records.time_map import TimeMap
 from mirage.records.wait_causes import CAUSES, WAITS_SCHEMA, read_reasons, summary, waits, with_told_limits
 from slurm_mirage.base.hostlist import expand
@@ -557,6 +559,23 @@ def drawn_runs(draw: st.DrawFn) -> Made:
     windows = [Reservation(1, "r", begin - 5, begin, end, frozenset({"n2", "n3"}), False)] if draw(st.booleans()) else []
     made.events = ClusterEvents(absences=absences, reservations=windows)
     return made
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 100), st.integers(0, 2)), min_size=1, max_size=300), st.floats(0, 50))
+@settings(max_examples=60, deadline=None)
+def test_changes_that_are_put_together_keep_their_sums(steps: Sequence[tuple[float, int]], begin: float) -> None:
+    times = np.cumsum([0.0, *(length for length, _ in steps)])
+    rows = pl.DataFrame({"key": [3], "begin": [begin], "end": [float(times[-1]) + 60.0]})
+    part = during(rows, times, np.array([*(code for _, code in steps), 0]))
+    found = condensed(part, rows, ["room"])
+    assert found.height <= max(80, 20 * 3) and found["time"].is_sorted() and found["time"][0] == begin
+    assert sums(found, rows) == pytest.approx(sums(part, rows), abs=1e-6)
+
+
+def sums(part: pl.DataFrame, rows: pl.DataFrame) -> dict[int, float]:
+    """Seconds of each code."""
+    lengths = part.with_columns(length=pl.col("time").shift(-1).fill_null(rows["end"][0]) - pl.col("time"))
+    return dict(lengths.group_by("room").agg(pl.col("length").sum()).iter_rows())
 
 
 @given(drawn_runs(), st.sampled_from([MULTIFACTOR, IN_ORDER]))
