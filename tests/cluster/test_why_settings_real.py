@@ -1,4 +1,5 @@
-"""The changes that `make why` proposes, on a real cluster: each one moves the job for which it is proposed, and no other one.
+"""The changes that `make why` proposes, on a real cluster: each moves the jobs for which it is proposed, and but for `bf_interval`
+none that another limit or setting holds. Without `bf_continue` and `bf_max_time`, which hold jobs of large queues only.
 
 Needs root and an instance of tests/cluster/why.conf (test_why_real.py), and is skipped otherwise. Each part of a workload has a job
 that one limit, or one setting of the backfill scheduler, keeps from starting at once.
