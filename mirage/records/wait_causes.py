@@ -9,7 +9,7 @@ whether others were before it. The cause follows from their values, and of the n
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from polars import col
 
 from mirage.metrics.classes import RUNTIMES, sizes
 from mirage.records.collect import Collected
-from mirage.records.machine_room import NEEDS_SCHEMA, SLOTS, Room, first_free, node_states, places_of, room
+from mirage.records.machine_room import NEEDS_SCHEMA, NEVER, SLOTS, Room, condensed, during, node_states, places_of, room
 from mirage.records.run_records import NS, read_text
 from mirage.records.time_map import TimeMap
 from mirage.text.words import counted, duration
@@ -69,6 +69,12 @@ CAUSES = {
 _LIMITS = {WaitWord.USER, WaitWord.ACCOUNT, WaitWord.QOS, WaitWord.PARTITION}
 _TOLD = {WaitWord.RESERVATION, WaitWord.NODES, WaitWord.ARRAY, WaitWord.LICENCE, *_LIMITS}
 """Words of the manager that are causes of themselves."""
+_FOR_NODES = (WaitWord.RESERVATION.value,)
+"""Causes of jobs that wait for nodes and keep those behind them from these, beside what the machine's state says."""
+_ENDED_BY_JOBS = (WaitWord.ACCOUNT, WaitWord.QOS, WaitWord.LICENCE, WaitWord.ARRAY, WaitWord.RESERVATION, WaitWord.NODES)
+"""Words for what ends with other jobs, or with an event; that of a user's limit ends with jobs of this user."""
+_NOT_OF_USE = r"(?i)minutes|mins|wall|per ?(job|node)|min tres|Min[A-Z]|requesting more|^account max$|time limit"
+"""Limits of one job, or of the use of a longer time: no end of a job ends them."""
 _WINDOW = "bf_window"
 """The setting that keeps no job with room from starting: backfilling looks at the job, and reserves nothing for it."""
 MOST_USERS = 20
@@ -94,36 +100,57 @@ def waits(
     jobs: columns of JOBS_SCHEMA; reasons: result of `read_reasons`; interval: trace seconds between two backfill cycles
     """
     known = _jobs(collected, plan, jobs)
-    ended = known.filter(col("leave").is_finite() & (col("leave") > col("submit")))
+    queued = known.filter(col("leave") > col("submit"))
+    ended = queued.filter(col("leave").is_finite())
     if ended.is_empty():
         return pl.DataFrame(schema=WAITS_SCHEMA)
+    pause = (scheduling.start_delay + 1.0) * collected.time.second + (interval if scheduling.backfills else 0.0)
+    last = _last_changes(known, queued, collected)
     layers = [
-        *_waiting(ended, collected),
-        *_own_times(known, ended, collected),
-        *_words(ended, reasons, collected),
+        *_waiting(queued, collected),
+        *_own_times(known, queued, collected),
+        *_words(queued, reasons, collected, pause),
         _conflicts(ended, collected),
+        last.unpivot(index="job", value_name="time").select("job", "time", changed=pl.lit(1)),
     ]
     if scheduling.by_submission:
         layers.append(_ahead(known))
-    intervals = _intervals(ended, layers).with_columns(
+    intervals = _intervals(queued, layers).with_columns(
         order_known=pl.lit(scheduling.by_submission),
         conflict=col("conflicts") > 0,
         asks_more=col("asks_more").fill_null(False),
     )
+    intervals = intervals.join(last, on="job", maintain_order="left")
+    intervals = intervals.with_columns(pl.when(_is_over()).then(pl.lit("")).otherwise(name).alias(name) for name in _WORDS)
     told = [word.value for word in _TOLD]
-    spans = intervals.with_columns(cause=_cause()).with_columns(
+    spans = intervals.with_columns(cause=_cause())
+    asks = known.select("job", col("partition").fill_null(""), "processors", limit=col("limit").fill_null(np.inf))
+    leaders = spans.filter(
+        (col("cause") == _ROOM) | col("cause").is_in(_FOR_NODES) | ((col("cause") == _UNSAID) & (col("reason") != ""))
+    )
+    spans = spans.filter(col("leave").is_finite()).with_columns(
         reason=pl.when(col("cause").is_in(told) | (col("word") == WaitWord.NODES.value))
         .then("reason")
         .when((col("cause") == _UNREACHED) | (col("unreached") == _WINDOW))
         .then("unreached")
         .otherwise(pl.lit(""))
     )
-    pause = (scheduling.start_delay + 1.0) * collected.time.second + (interval if scheduling.backfills else 0.0)
+    leaders = leaders.select("job", "begin", "to").join(asks, on="job", maintain_order="left").sort("begin")
+    spans = _joined(spans, "word", "conflict", "asks_more").join(asks, on="job", maintain_order="left")
+    spans = _led(spans, leaders, layout, pause)
+    running = collected.placements.drop_nulls(["start", "processors"]).select("job", "start", "end", width="processors")
+    running = running.join(asks, on="job", maintain_order="left").with_columns(
+        col("end").fill_null(np.inf), until=col("start") + col("limit").fill_null(np.inf)
+    )
     states = node_states(layout, collected.placements, collected.suspensions, collected.events)
-    spans = _split(_joined(spans, "word", "conflict", "asks_more"), ended, states, layout, pause)
-    explained = pl.when(col("to") - col("begin") <= pause).then(pl.lit(CYCLE)).otherwise(pl.lit(UNEXPLAINED))
-    cause = pl.when(col("cause") == _FREE).then(explained).otherwise("cause")
-    return spans.select("job", col("begin").alias("from"), "to", cause.alias("cause"), "reason")
+    spans = _with_room(spans, ended, states, layout, pause)
+    could_start = col("is_free") & col("had_room") & col("led") & (col("cause") == _UNREACHED)
+    delaying = _delaying(spans.filter(could_start), leaders, running, layout)
+    spans = spans.with_columns(delays=col("row").is_in(delaying.implode())).with_columns(final=_final_cause())
+    has_reason = (col("cause") != _UNREACHED) | (col("final") == BACKFILL)
+    spans = spans.with_columns(cause="final", reason=pl.when(has_reason).then("reason").otherwise(pl.lit("")))
+    spans = _joined(spans.select("job", "begin", "to", "cause", "reason"))
+    return spans.select("job", col("begin").alias("from"), "to", "cause", "reason")
 
 
 def read_reasons(path: Path, time: TimeMap, records: Records, ids: pl.DataFrame) -> pl.DataFrame:
@@ -274,15 +301,47 @@ def _closed(collected: Collected) -> pl.DataFrame:
     return pl.DataFrame(changes, schema={"partition": pl.String, "time": pl.Float64, "closed": pl.Int32}, orient="row")
 
 
-def _words(ended: pl.DataFrame, reasons: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
-    """What the manager said, of a job that was put back in the queue nothing until it says something again, and whether backfilling
-    reached the job. Its first word also holds before it was said."""
-    known = reasons.join(ended, on="job", how="semi", maintain_order="left")
-    said = known.drop_nulls("word").select("job", "time", "word", "reason")
-    said = said.with_columns(time=pl.when(col("job").is_first_distinct()).then(-np.inf).otherwise("time"))
-    again = collected.executions.join(ended, on="job", how="semi", maintain_order="left")
+def _words(queued: pl.DataFrame, reasons: pl.DataFrame, collected: Collected, pause: float) -> list[pl.DataFrame]:
+    """What the manager said and when, of a job that was put back in the queue nothing until it says something again, and whether
+    backfilling reached the job. A first word that came within `pause` after the job's arrival holds since then."""
+    known = reasons.join(queued.select("job", "arrival"), on="job", maintain_order="left")
+    known = known.filter(col("arrival").is_not_null())
+    is_at_once = col("job").is_first_distinct() & (col("time") <= col("arrival") + pause)
+    said = known.drop_nulls("word").with_columns(said="time", time=pl.when(is_at_once).then(-np.inf).otherwise("time"))
+    again = collected.executions.join(queued, on="job", how="semi", maintain_order="left")
     nothing = again.select("job", time="end", word=pl.lit(""), reason=pl.lit(""), unreached=pl.lit(""))
-    return [nothing, said, known.drop_nulls("unreached").select("job", "time", "unreached")]
+    return [
+        nothing,
+        said.select("job", "time", "word", "reason", "said"),
+        known.drop_nulls("unreached").select("job", "time", "unreached"),
+    ]
+
+
+def _last_changes(known: pl.DataFrame, queued: pl.DataFrame, collected: Collected) -> pl.DataFrame:
+    """The last changes before each job left the queue, -inf if there was none: by_event, an event or a border of a reservation,
+    by_user, one of these or the end of a job of its user, and by_any, of any job.
+
+    A job counts that ended within a second after: the records of its end and of the start that it made possible are separate.
+    """
+    ends = pl.concat(
+        [known.select("job", "end"), *(table.select("job", "end") for table in (collected.executions, collected.placements))]
+    )
+    ends = ends.drop_nulls().join(known.select("job", "owner"), on="job", maintain_order="left").select("owner", time="end")
+    played = [event.played for event in collected.events.events if event.played is not None]
+    windows = [time for one in collected.events.reservations for time in (one.begin, one.end)]
+    events = pl.DataFrame({"time": [*played, *windows]}, schema={"time": pl.Float64})
+    table = queued.select("job", "owner", until=col("leave") + collected.time.second).sort("until")
+    for name, changes, by in (("by_event", events, None), ("by_user", ends, "owner"), ("by_any", ends, None)):
+        columns = ["time"] if by is None else [by, "time"]
+        right = changes.select(columns).sort("time").with_columns(col("time").alias(name))
+        table = table.join_asof(right, left_on="until", right_on="time", by=by, check_sortedness=False).drop("time", strict=False)
+    table = table.with_columns(col("by_event", "by_user", "by_any").fill_null(-np.inf))
+    return table.select(
+        "job",
+        "by_event",
+        pl.max_horizontal("by_event", "by_user").alias("by_user"),
+        pl.max_horizontal("by_event", "by_any").alias("by_any"),
+    )
 
 
 def _conflicts(ended: pl.DataFrame, collected: Collected) -> pl.DataFrame:
@@ -316,9 +375,13 @@ def _ahead(known: pl.DataFrame) -> pl.DataFrame:
 
 # ---- the spans ----
 
+_WORDS = ("word", "reason")
 _VALUES: Mapping[str, Any] = {
-    **dict.fromkeys(("waiting", "accepted", "eligible", "later", "held", "conflicts", "ahead", "closed", "throttled"), 0),
-    **dict.fromkeys(("word", "reason", "unreached"), ""),
+    **dict.fromkeys(
+        ("waiting", "accepted", "eligible", "later", "held", "conflicts", "ahead", "closed", "throttled", "changed"), 0
+    ),
+    **dict.fromkeys((*_WORDS, "unreached"), ""),
+    "said": np.inf,
 }
 """The values of the layers, with those before the first instant of a job."""
 
@@ -326,8 +389,7 @@ _VALUES: Mapping[str, Any] = {
 def _intervals(ended: pl.DataFrame, layers: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The times of each job in the queue in which no layer changes: job, begin, to, the values of the layers, and dependent,
     asks_more and has_hold of the job."""
-    strings = ("word", "reason", "unreached")
-    kinds = {name: pl.String if name in strings else pl.Int64 for name in _VALUES}
+    kinds = {name: {str: pl.String, int: pl.Int64, float: pl.Float64}[type(value)] for name, value in _VALUES.items()}
     tables = [
         layer.with_columns(col("time").cast(pl.Float64), *(col(name).cast(kinds[name]) for name in kinds if name in layer.columns))
         for layer in layers
@@ -352,48 +414,119 @@ def _joined(spans: pl.DataFrame, *same: str) -> pl.DataFrame:
     return runs.group_by("run", maintain_order=True).agg(col(*names, "begin").first(), col("to").last()).drop("run")
 
 
-def _split(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
-    """The spans of which the machine's state says the cause (_ROOM and those of _OPEN) split by it; the others as they are.
+def _is_over() -> pl.Expr:
+    """Whether what the manager said is over: since the last change that could end what the word is about, it said nothing, and
+    nothing else changed before the job left the queue."""
+    in_use = ~col("reason").str.contains(_NOT_OF_USE)
+    last = (
+        pl.when((col("word") == WaitWord.USER.value) & in_use)
+        .then("by_user")
+        .when(col("word").is_in([word.value for word in _ENDED_BY_JOBS]) & in_use)
+        .then("by_any")
+        .when(col("word") == WaitWord.PARTITION.value)
+        .then("by_event")
+    )
+    return ((col("begin") >= last) & (col("said") < last) & (last < col("leave"))).fill_null(False)
 
-    pause: seconds for which the scheduler may leave a job that could start
+
+def _led(spans: pl.DataFrame, leaders: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
+    """The spans, with those of jobs behind others (_BEHIND, _UNREACHED) split by whether there were such (led).
+
+    leaders: spans of jobs that waited for nodes; such a job is before those of partitions with the same nodes, and between two of
+    them lies a time of up to `pause`
+    """
+    is_behind = col("cause").is_in([_BEHIND, _UNREACHED])
+    parts = [spans.filter(~is_behind).with_columns(led=pl.lit(False))]
+    for (partition,), own in spans.filter(is_behind).with_row_index("key").group_by("partition", maintain_order=True):
+        before = leaders.filter(_shares_nodes(leaders, layout.partitions.get(str(partition)), layout))
+        begin, end = before["begin"].to_numpy(), np.maximum.accumulate(before["to"].to_numpy())
+        is_first = np.concatenate([[True], begin[1:] > end[:-1] + pause])[: len(begin)]
+        edges = np.stack([begin[is_first], np.append(end[:-1][is_first[1:]], end[-1:])], 1).ravel()
+        times, codes = np.append(NEVER, edges), np.arange(len(edges) + 1) % 2
+        asked = own.select(col("key").cast(pl.Int64), "begin", end="to")
+        found = condensed(during(asked, times, codes), asked, ["room"])
+        found = found.rename({"time": "begin", "room": "led"}).sort("key", "begin")
+        found = found.with_columns(to=col("begin").shift(-1).over("key"), led=col("led") == 1, key=col("key").cast(pl.UInt32))
+        split = own.rename({"begin": "_", "to": "end"}).join(found, on="key").with_columns(to=pl.coalesce("to", "end"))
+        parts.append(split)
+    return pl.concat([part.select(*spans.columns, "led") for part in parts]).sort("job", "begin")
+
+
+def _delaying(starts: pl.DataFrame, leaders: pl.DataFrame, running: pl.DataFrame, layout: Layout) -> pl.Series:
+    """The rows of those of `starts` (row, begin, partition, processors, limit) that would have delayed a job before them: by the
+    time limits this one could start before they had to end, and not beside them. Processors are counted, not nodes; where enough
+    were free for the one before, it is not known when it could start.
+
+    leaders, running: spans and placements of jobs, with partition, processors and limit
+    """
+    found: list[int] = []
+    for (name,), own in starts.group_by("partition", maintain_order=True):
+        members = layout.partitions.get(str(name))
+        total = sum(node.processors for host, node in layout.nodes.items() if members is None or host in members)
+        before, ran = (table.filter(_shares_nodes(table, members, layout)) for table in (leaders, running))
+        since, to, needed = (before[column].to_numpy() for column in ("begin", "to", "processors"))
+        start, end, until, width = (ran[column].to_numpy() for column in ("start", "end", "until", "width"))
+        for row, begin, processors, limit in own.select("row", "begin", "processors", "limit").iter_rows():
+            runs = (start <= begin) & (end > begin)
+            order = np.argsort(until[runs], kind="stable")
+            ends = until[runs][order]
+            free = total - width[runs].sum() + np.append(0, np.cumsum(width[runs][order]))
+            for wanted in np.unique(needed[(since <= begin) & (to > begin)]):
+                place = int(np.searchsorted(free, wanted))
+                if 0 < place <= len(ends) and begin + limit > ends[place - 1]:
+                    beside = free[np.searchsorted(ends, ends[place - 1], "right")] - wanted
+                    if processors > beside:
+                        found.append(row)
+                        break
+    return pl.Series(found, dtype=pl.UInt32)
+
+
+def _shares_nodes(table: pl.DataFrame, members: frozenset[str] | None, layout: Layout) -> pl.Expr:
+    """Whether the partition of a row has one of these nodes."""
+    names = table["partition"].unique()
+    return col("partition").is_in([name for name in names if _overlap(layout.partitions.get(name), members)])
+
+
+def _overlap(one: frozenset[str] | None, other: frozenset[str] | None) -> bool:
+    """Whether partitions have nodes in common; None: of all nodes."""
+    return one is None or other is None or not one.isdisjoint(other)
+
+
+def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
+    """The spans, numbered by row, with those of _OPEN split by what room there was: of_room, the cause that follows; is_free,
+    whether it is _FREE; had_room, whether there was room for longer than `pause` while nothing but room and order could keep
+    the job; is_long, whether the spans with is_free last longer.
+
+    spans: also word, conflict, asks_more and led; pause: seconds for which the scheduler may leave a job that could start
     """
     spans = spans.with_row_index("key").with_columns(col("key").cast(pl.Int64))
     needs = ended.with_columns(col("kind").fill_null(SLOTS), col("each").fill_null(1), pl.coalesce("count", "processors"))
-    needs = needs.select(*(name for name in NEEDS_SCHEMA if name not in ("key", "begin", "end")), "job").drop_nulls("processors")
-    of_room = spans.filter(col("cause").is_in([_ROOM, *_OPEN]))
-    asked = of_room.join(needs, on="job", maintain_order="left").rename({"to": "end"})
-    is_room = col("cause") == _ROOM
-    found = room(asked.filter(is_room).select(NEEDS_SCHEMA.keys()), layout, states)
-    by_room = (
-        spans.filter(is_room).join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
-    )
-    by_room = by_room.with_columns(
-        begin=pl.coalesce("time", "begin"),
-        to=pl.coalesce(col("time").shift(-1).over("key"), "to"),
-        cause=_cause_by_room(),
-    )
-    since = first_free(asked.filter(~is_room).select(NEEDS_SCHEMA.keys()), layout, states, pause)
-    opened = spans.filter(col("cause").is_in(list(_OPEN))).join(since, on="key", how="left", maintain_order="left")
-    is_short = (col("to") - col("begin") <= pause) & col("cause").is_in([_UNTESTED, _UNSAID])
-    before, after = ({cause: causes[place] for cause, causes in _OPEN.items()} for place in (0, 1))
-    parts = [
-        opened.filter(is_short).with_columns(cause=pl.lit(CYCLE)),
-        opened.filter(~is_short).with_columns(
-            to=pl.coalesce("time", "to"), cause=col("cause").replace_strict(before), reason=pl.lit("")
-        ),
-        opened.filter(~is_short).drop_nulls("time").with_columns(begin="time", cause=col("cause").replace_strict(after)),
-    ]
-    rest = spans.filter(~col("cause").is_in([_ROOM, *_OPEN]))
-    names = ["job", "begin", "to", "cause", "reason"]
-    table = pl.concat([part.select(names) for part in (rest, by_room, *parts)]).filter(col("to") > col("begin"))
-    return _joined(table.sort("job", "begin"))
+    is_open = col("cause").is_in(_OPEN) & ~((col("cause") == _BEHIND) & col("led"))
+    asked = spans.filter(is_open).drop_nulls("processors").rename({"to": "end"})
+    asked = asked.join(needs.select("job", "kind", "each", "count"), on="job", maintain_order="left")
+    found = room(asked.select(NEEDS_SCHEMA.keys()), layout, states, pause)
+    table = spans.join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
+    table = table.with_columns(begin=pl.coalesce("time", "begin"), to=pl.coalesce(col("time").shift(-1).over("key"), "to"))
+    table = table.with_columns(is_open=col("cause").is_in(_OPEN), of_room=pl.when(is_open).then(_cause_of_room()))
+    table = table.with_columns(is_free=(col("of_room") == _FREE).fill_null(False)).with_row_index("row")
+    begin, to = _run_of("is_open")
+    had_room = pl.min_horizontal(to, "free_until") - pl.max_horizontal(begin, "free_since") > pause
+    begin, to = _run_of("is_free")
+    is_long = pl.min_horizontal(to - begin, col("free_until") - col("free_since")) > pause
+    return table.with_columns(had_room=had_room, is_long=is_long)
 
 
-_ROOM, _UNREACHED, _UNTESTED, _UNSAID, _FREE = "room", "unreached", "untested", "unsaid", "free"
-"""Causes that the machine's state says: of the next job; of one that the backfill scheduler did not reach; of one that no scheduler
-has looked at; of one of which nothing is said; of one that had room."""
-_OPEN = {_UNREACHED: (PRIORITY, BACKFILL), _UNTESTED: (RESOURCES, BACKFILL), _UNSAID: (RESOURCES, UNEXPLAINED)}
-"""The causes before and after the first instant at which there was room."""
+def _run_of(name: str) -> tuple[pl.Expr, pl.Expr]:
+    """Begin and end of the time of a job around each span in which the flag holds without a break."""
+    is_same = col(name) & col(name).shift(1) & (col("job") == col("job").shift(1)) & (col("begin") == col("to").shift(1))
+    run = (~is_same.fill_null(False)).cum_sum()
+    return col("begin").min().over(run), col("to").max().over(run)
+
+
+_ROOM, _BEHIND, _UNREACHED, _UNTESTED, _UNSAID, _FREE = "room", "behind", "unreached", "untested", "unsaid", "free"
+"""Causes that the machine's state says: of the next job; of one behind others; of one of these that the backfill scheduler did not
+reach; of one that no scheduler has looked at; of one of which nothing is said; of one that had room."""
+_OPEN = (_ROOM, _BEHIND, _UNREACHED, _UNTESTED, _UNSAID)
 
 
 def _cause() -> pl.Expr:
@@ -416,15 +549,26 @@ def _cause() -> pl.Expr:
         *((says(one), one.value) for one in WaitWord if one in _TOLD and one is not WaitWord.NODES),
         (says(WaitWord.NODES), _ROOM),
         (ahead & unreached, _UNREACHED),
-        (ahead, PRIORITY),
+        (ahead, _BEHIND),
         (says(WaitWord.NO_ROOM) | col("order_known"), _ROOM),
         (says(WaitWord.UNTESTED), _UNTESTED),
     ]
     return _chain(cases, _UNSAID)
 
 
-def _cause_by_room() -> pl.Expr:
-    """The cause of a span _ROOM, with the room at it."""
+def _final_cause() -> pl.Expr:
+    """The cause of a span of `_with_room`; delays: whether the job would have delayed one before it."""
+    is_free, cause = col("is_free"), col("cause")
+    cases: list[tuple[pl.Expr, str | pl.Expr]] = [
+        (is_free & col("had_room") & ~col("delays") & cause.is_in([_UNREACHED, _UNTESTED]), BACKFILL),
+        (cause.is_in([_BEHIND, _UNREACHED]) & col("led"), PRIORITY),
+        (is_free, pl.when("is_long").then(pl.lit(UNEXPLAINED)).otherwise(pl.lit(CYCLE))),
+    ]
+    return _chain(cases, pl.coalesce("of_room", "cause"))
+
+
+def _cause_of_room() -> pl.Expr:
+    """The cause that follows from the room, _FREE if there was some."""
 
     def lies(*rooms: Room) -> pl.Expr:
         return col("room").is_in([int(one) for one in rooms]).fill_null(False)
@@ -442,11 +586,11 @@ def _cause_by_room() -> pl.Expr:
     return _chain(cases, UNEXPLAINED)
 
 
-def _chain(cases: Sequence[tuple[pl.Expr, str]], otherwise: str) -> pl.Expr:
+def _chain(cases: Iterable[tuple[pl.Expr, str | pl.Expr]], otherwise: str | pl.Expr) -> pl.Expr:
     chain: Any = pl
     for condition, cause in cases:
-        chain = chain.when(condition).then(pl.lit(cause))
-    expression: pl.Expr = chain.otherwise(pl.lit(otherwise))
+        chain = chain.when(condition).then(pl.lit(cause) if isinstance(cause, str) else cause)
+    expression: pl.Expr = chain.otherwise(pl.lit(otherwise) if isinstance(otherwise, str) else otherwise)
     return expression
 
 

@@ -33,6 +33,9 @@ _OF_TRES = (
     (r"assoc \d+\((\S+?)/\(null\)/\S*\) group max tres\((\S+)\)$", "account", "GrpTRES"),
     (r"assoc \d+\((\S+?)/\(null\)/\S*\) group max running tres\((\S+)\) minutes", "account", "GrpTRESRunMins"),
     (r"assoc \d+\((\S+?)/\(null\)/\S*\) group max tres\((\S+)\) minutes", "account", "GrpTRESMins"),
+    (r"assoc \d+\(\S+?/([^/(]\S*?)/\S*\) group max tres\((\S+)\)$", "user", "GrpTRES"),
+    (r"assoc \d+\(\S+?/([^/(]\S*?)/\S*\) group max running tres\((\S+)\) minutes", "user", "GrpTRESRunMins"),
+    (r"assoc \d+\(\S+?/([^/(]\S*?)/\S*\) group max tres\((\S+)\) minutes", "user", "GrpTRESMins"),
 )
 _OF_JOBS = (
     (r"max jobs per-user for QOS (\S+)", "qos", "MaxJobsPerUser"),
@@ -40,11 +43,17 @@ _OF_JOBS = (
     (r"group max jobs for QOS (\S+)", "qos", "GrpJobs"),
     (r"group wall for QOS (\S+)", "qos", "GrpWall"),
     (r"group max jobs for account (\S+)", "account", "GrpJobs"),
-    (r"max jobs for account (\S+)", "account", "MaxJobs"),
     (r"group wall for account (\S+)", "account", "GrpWall"),
+    (r"group max jobs for user (\S+)", "user", "GrpJobs"),
+    (r"group wall for user (\S+)", "user", "GrpWall"),
+    (r"max jobs for user (\S+)", "user", "MaxJobs"),
 )
 """Limits in the words of `wait_reasons.limit_of`, the entity and the option of sacctmgr that sets them; those of TRES with the
 TRES as a second group."""
+
+
+_INHERITED = {"MaxJobs": 1000000}
+"""Limits that a user's association without one has from its account: a number lifts them, -1 does not."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,7 @@ def _lifted(reason: str) -> str | None:
             return f"0,set,{entity} {match[1]},{option}={match[2]}=-1"
     for form, entity, option in _OF_JOBS:
         if (match := re.search(form, reason)) is not None and all(map(_NAME.fullmatch, match.groups())):
-            return f"0,set,{entity} {match[1]},{option}=-1"
+            return f"0,set,{entity} {match[1]},{option}={_INHERITED.get(option, -1)}"
     return None
 
 

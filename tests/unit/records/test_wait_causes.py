@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA, JOBS_SCHEMA, SUSPENSIONS_SCHEMA
 from mirage.records.cluster_events import Absence, ClusterEvents, Reservation, RunEvent
 from mirage.records.collect import PLACEMENTS_SCHEMA, Collected
+from mirage.records.machine_room import condensed, during
 from mirage.records.time_map import TimeMap
 from mirage.records.wait_causes import CAUSES, WAITS_SCHEMA, read_reasons, summary, waits, with_told_limits
 from slurm_mirage.base.hostlist import expand
@@ -37,6 +39,7 @@ MULTIFACTOR = Scheduling(backfills=True, start_delay=4.0)
 IN_ORDER = replace(MULTIFACTOR, by_submission=True)
 ALL = "n[1-4]"
 HEADING = "virtual,job_id,about,reason"
+INSTANTS = st.integers(0, 400).map(lambda eighths: eighths / 8)
 
 
 class Made:
@@ -51,6 +54,7 @@ class Made:
         self.reasons: list[tuple[float, int, str]] = []
         self.unreached: list[tuple[float, int, str]] = []
         self.events = ClusterEvents()
+        self.layout = LAYOUT
 
     def job(
         self,
@@ -115,7 +119,7 @@ class Made:
         (folder / "reasons.csv").write_text(f"{HEADING}\n{lines}")
         ids = self.collected().evidence.select("id", "slurm_id")
         reasons = read_reasons(folder / "reasons.csv", TIME, SlurmRecords(), ids)
-        return waits(self.collected(), self.plan, self.frame(), reasons, LAYOUT, scheduling, INTERVAL)
+        return waits(self.collected(), self.plan, self.frame(), reasons, self.layout, scheduling, INTERVAL)
 
     def of(self, job: int, folder: Path, scheduling: Scheduling = MULTIFACTOR) -> list[tuple[float, float, str]]:
         """The spans of a job: from, to, cause."""
@@ -140,10 +144,11 @@ def event(action: str, target: str, played: float) -> RunEvent:
     ("reason", "cause"),
     [
         ("Resources", "resources"),
-        ("Priority", "priority"),
+        ("Priority", "resources"),
         ("None", "resources"),
         ("Licenses", "licence"),
         ("QOSMaxCpuPerUserLimit", "user limit"),
+        ("AssocMaxJobsLimit", "user limit"),
         ("AssocGrpCpuLimit", "account limit"),
         ("QOSGrpNodeLimit", "QOS limit"),
         ("PartitionNodeLimit", "partition limit"),
@@ -174,7 +179,8 @@ def test_without_slurms_words_the_order_says_who_is_next(made: Made, tmp_path: P
 def test_reasons_change_while_a_job_waits(made: Made, tmp_path: Path) -> None:
     busy(made)
     job = made.job(10.0, 100.0, 110.0, "n1", nodes=1)
-    made.reasons = [(12.0, job, "Priority"), (40.0, job, "QOSGrpNodeLimit"), (70.0, job, "Resources")]
+    wide = made.job(9.0, 200.0, 210.0, ALL, processors=16, nodes=4)
+    made.reasons = [(12.0, job, "Priority"), (40.0, job, "QOSGrpNodeLimit"), (70.0, job, "Resources"), (12.0, wide, "Resources")]
     assert made.of(job, tmp_path) == [(10.0, 40.0, "priority"), (40.0, 70.0, "QOS limit"), (70.0, 100.0, "resources")]
 
 
@@ -265,7 +271,7 @@ def behind_a_wide_job(made: Made) -> tuple[int, int]:
     made.job(0.0, 0.0, 100.0, "n1", nodes=1, owner="a")
     made.job(5.0, 100.0, 110.0, ALL, processors=16, nodes=4, owner="a")
     one = made.job(10.0, 110.0, 120.0, "n1", nodes=1, limit=9000.0, owner="b")
-    two = made.job(11.0, 120.0, 130.0, "n2", nodes=1, owner="b")
+    two = made.job(11.0, 120.0, 130.0, "n2", nodes=1, limit=600.0, owner="b")
     made.reasons = [(12.0, 2, "Resources"), (12.0, one, "Priority"), (12.0, two, "Priority")]
     return one, two
 
@@ -273,8 +279,9 @@ def behind_a_wide_job(made: Made) -> tuple[int, int]:
 def test_jobs_that_backfill_did_not_reach(made: Made, tmp_path: Path) -> None:
     one, two = behind_a_wide_job(made)
     made.unreached = [(20.0, two, "bf_max_job_test"), (50.0, two, "")]
-    assert made.of(one, tmp_path) == [(10.0, 110.0, "priority")]
-    assert made.of(two, tmp_path) == [(11.0, 20.0, "priority"), (20.0, 50.0, "backfill"), (50.0, 120.0, "priority")]
+    assert made.of(one, tmp_path) == [(10.0, 100.0, "priority"), (100.0, 110.0, "resources")]
+    spans = [(11.0, 20.0, "priority"), (20.0, 50.0, "backfill"), (50.0, 100.0, "priority")]
+    assert made.of(two, tmp_path) == [*spans, (100.0, 110.0, "resources"), (110.0, 120.0, "cycle")]
     assert "bf_max_job_test" in made.waits(tmp_path)["reason"].to_list()
 
 
@@ -284,7 +291,8 @@ def test_a_job_beyond_the_window_is_not_kept_from_starting(made: Made, tmp_path:
     spans = made.waits(tmp_path).filter(pl.col("job") == one)
     assert spans.select("from", "to", "cause", "reason").rows() == [
         (10.0, 20.0, "priority", ""),
-        (20.0, 110.0, "priority", "bf_window"),
+        (20.0, 100.0, "priority", "bf_window"),
+        (100.0, 110.0, "resources", "bf_window"),
     ]
 
 
@@ -301,9 +309,8 @@ def test_a_job_that_was_put_back_waits_twice(made: Made, tmp_path: Path) -> None
     job = made.job(10.0, 120.0, 130.0, "n1", nodes=1)
     made.executions = [{"job": job, "start": 50.0, "end": 70.0}]
     made.placements.append({"job": 1, "start": 70.0, "end": 120.0, "hosts": ALL, "processors": 16})
-    made.reasons = [(10.0, job, "Priority"), (75.0, job, "Resources")]
-    spans = made.of(job, tmp_path)
-    assert spans == [(10.0, 50.0, "priority"), (70.0, 75.0, "cycle"), (75.0, 120.0, "resources")]
+    made.reasons = [(10.0, job, "QOSGrpNodeLimit"), (75.0, job, "Resources")]
+    assert made.of(job, tmp_path) == [(10.0, 50.0, "QOS limit"), (70.0, 120.0, "resources")]
 
 
 def test_a_suspended_job_leaves_its_nodes(made: Made, tmp_path: Path) -> None:
@@ -371,9 +378,150 @@ def test_a_run_in_which_nothing_waited(made: Made, tmp_path: Path) -> None:
     assert summary(spans, made.frame(), made.collected().evidence.select("id", "user"), 16, has_reasons=False)["waited"] == 0.0
 
 
+# ---- words that the machine's state contradicts ----
+
+LATE = 36010.0
+
+
+def test_nothing_was_before_a_job_that_is_alone(made: Made, tmp_path: Path) -> None:
+    """Slurm said Priority once, and did not look again."""
+    made.job(0.0, 0.0, 100.0, "n1", nodes=1)
+    job = made.job(10.0, LATE, LATE + 9, "n2", nodes=1)
+    made.reasons = [(11.0, job, "Priority")]
+    assert made.of(job, tmp_path) == [(10.0, LATE, "unexplained")]
+
+
+@pytest.mark.parametrize(
+    ("told", "partition", "cause"),
+    [
+        ("Resources", "batch", "priority"),
+        ("Resources", "half", "priority"),
+        ("Resources", "rest", "unexplained"),
+        ("BurstBufferResources", "batch", "priority"),
+        ("Reservation", "batch", "priority"),
+        ("QOSGrpNodeLimit", "batch", "unexplained"),
+        ("Licenses", "batch", "unexplained"),
+        ("JobHeldUser", "batch", "unexplained"),
+        ("Priority", "batch", "unexplained"),
+    ],
+)
+def test_only_a_job_that_can_use_the_nodes_is_before_another(
+    made: Made, tmp_path: Path, told: str, partition: str, cause: str
+) -> None:
+    """The other job waits in its partition for the same nodes, for other ones, or not for nodes."""
+    made.layout = replace(LAYOUT, partitions={**LAYOUT.partitions, "rest": frozenset({"n3", "n4"})})
+    made.job(0.0, 0.0, 900.0, "n[3-4]", processors=8, nodes=2)
+    made.job(0.0, 0.0, 900.0, "n1", nodes=1)
+    other = made.job(5.0, 900.0, 950.0, "n[1-2]", processors=8, nodes=2, partition=partition)
+    job = made.job(10.0, 901.0, 902.0, "n2", nodes=1, partition="half")
+    made.reasons = [(10.0, other, told), (11.0, job, "Priority")]
+    assert made.of(job, tmp_path)[0] == (10.0, 900.0, cause)
+
+
+def test_a_job_that_still_waits_at_the_end_of_the_run_is_before_others(made: Made, tmp_path: Path) -> None:
+    made.job(0.0, 0.0, 900.0, "n1", nodes=1)
+    wide = made.job(5.0, None, None, processors=16, nodes=4, state="PENDING")
+    job = made.job(10.0, 500.0, 900.0, "n2", nodes=1)
+    made.reasons = [(10.0, wide, "Resources"), (11.0, job, "Priority")]
+    assert made.of(job, tmp_path) == [(10.0, 500.0, "priority")]
+
+
+def test_between_two_jobs_before_it_a_cycle_may_pass(made: Made, tmp_path: Path) -> None:
+    busy(made, 900.0)
+    one = made.job(0.0, 300.0, 310.0, "n1", nodes=1)
+    two = made.job(300.0 + INTERVAL, 800.0, 810.0, "n1", nodes=1)
+    job = made.job(10.0, 900.0, 910.0, "n1", nodes=1)
+    made.reasons = [(1.0, one, "Resources"), (300.0 + INTERVAL, two, "Resources"), (11.0, job, "Priority")]
+    assert made.of(job, tmp_path) == [(10.0, 800.0, "priority"), (800.0, 900.0, "resources")]
+
+
+def test_a_limit_explains_nothing_before_it_is_named(made: Made, tmp_path: Path) -> None:
+    busy(made, LATE - 10)
+    job = made.job(10.0, LATE, LATE + 9, "n1", nodes=1)
+    made.reasons = [(LATE - 1, job, "QOSMaxJobsPerUserLimit")]
+    spans = [(10.0, LATE - 10, "resources"), (LATE - 10, LATE - 1, "cycle"), (LATE - 1, LATE, "user limit")]
+    assert made.of(job, tmp_path) == spans
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "over"),
+    [
+        ("AssocMaxJobsLimit", "user limit", 100.0),
+        ("max jobs for user u1 of account a", "user limit", 100.0),
+        ("AssocGrpJobsLimit", "account limit", 300.0),
+        ("QOS q group max tres(cpu)", "QOS limit", 300.0),
+        ("Licenses", "licence", 300.0),
+        ("Reservation", "reservation", 300.0),
+        ("PartitionNodeLimit", "partition limit", 50.0),
+        ("QOS q group max tres(cpu) minutes", "QOS limit", None),
+        ("AssocMaxWallDurationPerJobLimit", "user limit", None),
+        ("group wall for account a", "account limit", None),
+    ],
+)
+def test_a_word_ends_with_what_ends_it(made: Made, tmp_path: Path, reason: str, cause: str, over: float | None) -> None:
+    """The last job of the user ends at 100, the last job at 300, and Slurm did not look again."""
+    made.job(0.0, 0.0, 100.0, "n1", nodes=1, owner="u1")
+    made.job(0.0, 0.0, 300.0, "n2", nodes=1, owner="u2")
+    job = made.job(10.0, LATE, LATE + 9, "n3", nodes=1, owner="u1")
+    made.reasons = [(11.0, job, reason)]
+    made.events = ClusterEvents([event("set", "partition batch", 50.0)])
+    spans = [(10.0, LATE, cause)] if over is None else [(10.0, over, cause), (over, LATE, "unexplained")]
+    assert made.of(job, tmp_path) == spans
+
+
+def test_a_word_that_was_said_after_the_last_change_holds(made: Made, tmp_path: Path) -> None:
+    made.job(0.0, 0.0, 100.0, "n1", nodes=1, owner="u1")
+    job = made.job(10.0, LATE, LATE + 9, "n3", nodes=1, owner="u1")
+    made.reasons = [(11.0, job, "Resources"), (101.0, job, "AssocMaxJobsLimit")]
+    assert made.of(job, tmp_path)[-1] == (101.0, LATE, "user limit")
+
+
+def test_backfill_is_not_why_a_job_waits_whose_room_another_took(made: Made, tmp_path: Path) -> None:
+    made.job(0.0, 0.0, 5000.0, "n1", nodes=1)
+    wide = made.job(10.0, 5000.0, 5100.0, ALL, processors=16, nodes=4)
+    job = made.job(20.0, 5101.0, 5200.0, "n2", nodes=1, limit=600.0)
+    made.reasons = [(11.0, wide, "Resources"), (21.0, job, "Priority")]
+    made.unreached = [(22.0, job, "bf_max_job_test")]
+    rows = made.waits(tmp_path).filter(pl.col("job") == job).select("from", "to", "cause", "reason").rows()
+    assert rows == [
+        (20.0, 22.0, "priority", ""),
+        (22.0, 5000.0, "backfill", "bf_max_job_test"),
+        (5000.0, 5100.0, "resources", ""),
+        (5100.0, 5101.0, "cycle", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "limit", "cause"),
+    [(4, 4000.0, "priority"), (4, 3570.0, "backfill"), (3, 4000.0, "backfill")],
+)
+def test_backfill_keeps_no_job_that_would_delay_those_before(
+    made: Made, tmp_path: Path, nodes: int, limit: float, cause: str
+) -> None:
+    """By the limits of the jobs that run the one before can start at 3,600, on all four nodes or on three."""
+    for node in ("n1", "n2", "n3"):
+        made.job(0.0, 0.0, 1000.0, node, nodes=1, limit=3600.0)
+    wide = made.job(10.0, 1000.0, 1100.0, f"n[1-{nodes}]", processors=4 * nodes, nodes=nodes)
+    job = made.job(20.0, 1000.0, 1200.0, "n4", nodes=1, limit=limit)
+    made.reasons = [(11.0, wide, "Resources"), (21.0, job, "Priority")]
+    made.unreached = [(22.0, job, "bf_max_job_test")]
+    assert made.of(job, tmp_path)[-1] == (22.0 if cause == "backfill" else 20.0, 1000.0, cause)
+
+
+@given(st.sampled_from(["Priority", "Resources", "None", "AssocMaxJobsLimit", "QOSGrpJobsLimit", "Licenses"]), INSTANTS)
+@settings(max_examples=30, deadline=None)
+def test_no_word_explains_an_idle_machine(tmp_path_factory: Any, reason: str, at: float) -> None:
+    """Whatever Slurm said before the last job ended: what it says of is over, and nothing else keeps the job from starting."""
+    made = Made()
+    made.job(0.0, 0.0, 60.0, "n1", nodes=1)
+    job = made.job(10.0, LATE, LATE + 9, "n2", nodes=1)
+    made.reasons = [(min(at, 59.0), job, reason)]
+    cause = "backfill" if reason == "None" else "unexplained"
+    assert made.of(job, tmp_path_factory.getbasetemp())[-1][1:] == (LATE, cause)
+
+
 # ---- any run ----
 
-INSTANTS = st.integers(0, 400).map(lambda eighths: eighths / 8)
 REASONS = st.sampled_from(["Priority", "Resources", "None", "Dependency", "QOSGrpNodeLimit", "JobHeldUser", "BeginTime"])
 
 
@@ -411,6 +559,23 @@ def drawn_runs(draw: st.DrawFn) -> Made:
     windows = [Reservation(1, "r", begin - 5, begin, end, frozenset({"n2", "n3"}), False)] if draw(st.booleans()) else []
     made.events = ClusterEvents(absences=absences, reservations=windows)
     return made
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 100), st.integers(0, 2)), min_size=1, max_size=300), st.floats(0, 50))
+@settings(max_examples=60, deadline=None)
+def test_changes_that_are_put_together_keep_their_sums(steps: Sequence[tuple[float, int]], begin: float) -> None:
+    times = np.cumsum([0.0, *(length for length, _ in steps)])
+    rows = pl.DataFrame({"key": [3], "begin": [begin], "end": [float(times[-1]) + 60.0]})
+    part = during(rows, times, np.array([*(code for _, code in steps), 0]))
+    found = condensed(part, rows, ["room"])
+    assert found.height <= max(80, 20 * 3) and found["time"].is_sorted() and found["time"][0] == begin
+    assert sums(found, rows) == pytest.approx(sums(part, rows), abs=1e-6)
+
+
+def sums(part: pl.DataFrame, rows: pl.DataFrame) -> dict[int, float]:
+    """Seconds of each code."""
+    lengths = part.with_columns(length=pl.col("time").shift(-1).fill_null(rows["end"][0]) - pl.col("time"))
+    return dict(lengths.group_by("room").agg(pl.col("length").sum()).iter_rows())
 
 
 @given(drawn_runs(), st.sampled_from([MULTIFACTOR, IN_ORDER]))

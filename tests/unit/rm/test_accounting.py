@@ -20,7 +20,9 @@ from modules import Caller
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection.archive import of_manager
 from slurm_mirage.jobs.plan import PlanRow, write_plan
+from slurm_mirage.rm.api import ResourceManagerError
 from slurm_mirage.rm.slurm import accounting
+from slurm_mirage.rm.slurm.account_commands import AccountCommands
 from slurm_mirage.rm.slurm.accounting import Present, Wanted, parse_associations, qos_of, shares_of
 from slurm_mirage.rm.slurm.database import Database, check_release
 
@@ -346,3 +348,15 @@ def test_a_path_that_is_no_line_is_refused(folder: str) -> None:
 def test_words_of_a_qos_that_sacctmgr_would_change_are_refused(words: dict[str, str]) -> None:
     with pytest.raises(WrongUse, match=r"^x: qos a: "):
         qos_of([{"name": "a", **words}], "x")
+
+
+def test_users_of_associations(tmp_path: Path) -> None:
+    """The associations of accounts have no user."""
+    program = tmp_path / "sacctmgr"
+    program.write_text("#!/bin/sh\nprintf '1|\\n7|u2\\n12|u2\\n'\necho \"$@\" > $(dirname $0)/words\n")
+    program.chmod(0o755)
+    assert AccountCommands(tmp_path, str(tmp_path)).users_of_associations() == {7: "u2", 12: "u2"}
+    assert (tmp_path / "words").read_text().split()[-3:] == ["show", "associations", "format=id,user"]
+    program.write_text("#!/bin/sh\necho down >&2; exit 1\n")
+    with pytest.raises(ResourceManagerError, match="sacctmgr: down"):
+        AccountCommands(tmp_path, str(tmp_path)).users_of_associations()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,14 +22,18 @@ def stamped(lines: list[tuple[float, str]], lead: str = "") -> str:
 
 
 def found(
-    folder: Path, main: list[tuple[float, str]], scheduler: list[tuple[float, str]], since: float = 0.0
+    folder: Path,
+    main: list[tuple[float, str]],
+    scheduler: list[tuple[float, str]],
+    since: float = 0.0,
+    users: Mapping[int, str] | None = None,
 ) -> list[tuple[float, int, str, str]]:
     log = folder / "log"
     log.mkdir(exist_ok=True)
     (log / "slurmctld.log").write_text("before the run\n" + stamped(main))
     (log / SCHEDULER_LOG).write_text(stamped(scheduler, "sched: "))
     assert ZERO is not None
-    rows = reasons_in_logs(log, len("before the run\n"), ZERO + since)
+    rows = reasons_in_logs(log, len("before the run\n"), ZERO + since, users)
     return [(float(instant) - ZERO, *row) for instant, *row in rows]  # type: ignore[misc]
 
 
@@ -155,15 +160,58 @@ def test_jobs_that_a_cycle_skips(tmp_path: Path, line: str, setting: str) -> Non
             "assoc 7(a1/u2/(null)) group max tres(cpu)",
             WaitWord.USER,
         ),
-        ("assoc 7 is at or exceeds max jobs limit 1 with 1 for account a1", "max jobs for account a1", WaitWord.ACCOUNT),
+        ("assoc 7 is at or exceeds max jobs limit 1 with 1 for account a1", "max jobs for account a1", WaitWord.USER),
+        (
+            "assoc 7 is at or exceeds group max jobs limit 1 with 1 for account a1",
+            "group max jobs for account a1",
+            WaitWord.ACCOUNT,
+        ),
+        (
+            "the job is requesting more than allowed with assoc 7(a1/u2/(null)) max tres(cpu) limit of 8 with 16",
+            "assoc 7(a1/u2/(null)) max tres(cpu)",
+            WaitWord.USER,
+        ),
         ("time limit 60 exceeds QOS max wall pj 30", "QOS max wall pj", WaitWord.QOS),
-        ("time limit 60 exceeds account max 30", "account max", WaitWord.ACCOUNT),
+        ("time limit 60 exceeds account max 30", "account max", WaitWord.USER),
     ],
 )
 def test_limits(tmp_path: Path, sentence: str, limit: str, word: WaitWord) -> None:
     assert (limit_of(sentence), wait_word(limit_of(sentence))) == (limit, word)
     main = [(1.0, f"debug2: JobId=5 being held, {sentence}"), (2.0, f"debug2: JobId=5 being held, {sentence}")]
     assert found(tmp_path, main, []) == [(1.0, 5, "reason", limit)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("AssocMaxJobsLimit", WaitWord.USER),
+        ("AssocMaxWallDurationPerJobLimit", WaitWord.USER),
+        ("AssocGrpJobsLimit", WaitWord.ACCOUNT),
+        ("QOSMaxJobsPerUserLimit", WaitWord.USER),
+        ("MaxCpuPerAccount", WaitWord.ACCOUNT),
+        ("QOSGrpJobsLimit", WaitWord.QOS),
+        ("QOS q account max running tres(cpu) minutes", WaitWord.ACCOUNT),
+        ("QOS q user max running tres(cpu) minutes", WaitWord.USER),
+    ],
+)
+def test_whose_limit_a_reason_names(reason: str, word: WaitWord) -> None:
+    assert wait_word(reason) is word
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason", "word"),
+    [
+        ("assoc 7 is at or exceeds max jobs limit 1 with 1", "max jobs for user u2 of account a1", WaitWord.USER),
+        ("assoc 7 is at or exceeds group max jobs limit 1 with 1", "group max jobs for user u2 of account a1", WaitWord.USER),
+        ("assoc 6 is at or exceeds group max jobs limit 1 with 1", "group max jobs for account a1", WaitWord.ACCOUNT),
+        ("the job request with assoc 7 will exceed group wall limit 9 if ran with 10", "group wall for user u2 of account a1",
+         WaitWord.USER),
+    ],
+)  # fmt: skip
+def test_the_user_of_an_association(tmp_path: Path, sentence: str, reason: str, word: WaitWord) -> None:
+    main = [(1.0, f"debug2: JobId=5 being held, {sentence} for account a1")]
+    assert found(tmp_path, main, [], users={7: "u2"}) == [(1.0, 5, "reason", reason)]
+    assert wait_word(reason) is word
 
 
 def test_partitions_that_refuse_a_job(tmp_path: Path) -> None:

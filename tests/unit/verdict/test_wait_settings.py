@@ -39,6 +39,12 @@ def run(spans: list[tuple[int, float, float, str, str]], *, interval: float = 30
         ("user limit", "QOS q max tres(cpu) per user", "0,set,qos q,MaxTRESPerUser=cpu=-1"),
         ("account limit", "max jobs per-acct (u2) for QOS q", "0,set,qos q,MaxJobsPerAccount=-1"),
         ("account limit", "group max jobs for account u2", "0,set,account u2,GrpJobs=-1"),
+        ("user limit", "max jobs for user u2 of account a", "0,set,user u2,MaxJobs=1000000"),
+        ("user limit", "group max jobs for user u2 of account a", "0,set,user u2,GrpJobs=-1"),
+        ("user limit", "group wall for user u2 of account a", "0,set,user u2,GrpWall=-1"),
+        ("user limit", "assoc 7(a/u2/(null)) group max tres(cpu)", "0,set,user u2,GrpTRES=cpu=-1"),
+        ("user limit", "assoc 7(a/u2/(null)) group max running tres(cpu) minutes", "0,set,user u2,GrpTRESRunMins=cpu=-1"),
+        ("user limit", "assoc 7(a/u2/batch) group max tres(cpu) minutes", "0,set,user u2,GrpTRESMins=cpu=-1"),
         ("account limit", "assoc 7(u2/(null)/(null)) group max tres(gres/gpu)", "0,set,account u2,GrpTRES=gres/gpu=-1"),
         ("QOS limit", "QOS q group max tres(cpu)", "0,set,qos q,GrpTRES=cpu=-1"),
         ("QOS limit", "group max jobs for QOS q", "0,set,qos q,GrpJobs=-1"),
@@ -50,7 +56,15 @@ def test_what_a_cause_points_to(cause: str, reason: str, change: str) -> None:
 
 @pytest.mark.parametrize(
     ("cause", "reason"),
-    [("resources", ""), ("priority", ""), ("held", ""), ("backfill", ""), ("QOS limit", "QOSGrpCpuLimit"), ("unexplained", "")],
+    [
+        ("resources", ""),
+        ("priority", ""),
+        ("held", ""),
+        ("backfill", ""),
+        ("QOS limit", "QOSGrpCpuLimit"),
+        ("unexplained", ""),
+        ("user limit", "max jobs for account a"),
+    ],
 )
 def test_causes_that_point_to_nothing(cause: str, reason: str) -> None:
     assert trials(run([(1, 0.0, 800.0, cause, reason)])) == []

@@ -59,6 +59,15 @@ class AccountCommands:
             raise ResourceManagerError(f"sacct: {errors.strip() or output.strip()}")
         return output
 
+    def users_of_associations(self) -> dict[int, str]:
+        """The users of associations by the associations' numbers, without those of accounts. Raises ResourceManagerError."""
+        words = ("--noheader", "--parsable2", "show", "associations", "format=id,user")
+        code, output, errors = self._ask("sacctmgr", *words)
+        if code != 0:
+            raise ResourceManagerError(f"sacctmgr: {errors.strip() or output.strip()}")
+        pairs = (line.partition("|") for line in output.splitlines())
+        return {int(number): user for number, _, user in pairs if number.isdecimal() and user}
+
     def _look(self, wanted: Wanted) -> Present | str:
         """What the database has, or why it does not answer."""
         show = ("--noheader", "--parsable2", "show")

@@ -37,12 +37,13 @@ def of_head(instance: Path, run: str, start: Mapping[str, Any], programs: str | 
 
     Raises ResourceManagerError.
     """
-    log, offset = instance / "log", start.get("controller_log_offset") or 0
+    log, offset, since = instance / "log", start.get("controller_log_offset") or 0, float(start["virtual"])
+    commands = AccountCommands(instance, programs or "/usr/bin") if has_accounting else None
+    users = commands.users_of_associations() if commands else {}
     made = {
         FREED_FILE: to_csv(instants_in_log(log, offset)),
-        wait_reasons.REASONS_FILE: wait_reasons.to_csv(wait_reasons.reasons_in_logs(log, offset, float(start["virtual"]))),
+        wait_reasons.REASONS_FILE: wait_reasons.to_csv(wait_reasons.reasons_in_logs(log, offset, since, users)),
     }
-    if has_accounting:
-        record = AccountCommands(instance, programs or "/usr/bin").record(float(start["virtual"]))
-        made[ACCOUNTING_FILE] = "".join(f"{line}\n" for line in lines_of_run(record, run))
+    if commands:
+        made[ACCOUNTING_FILE] = "".join(f"{line}\n" for line in lines_of_run(commands.record(since), run))
     return made

@@ -21,7 +21,7 @@ from __future__ import annotations
 import heapq
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 from operator import itemgetter
@@ -74,6 +74,9 @@ _LEAD = re.compile(
     r"|if allowed the job request will exceed |assoc \d+ is at or exceeds |the job request with assoc \d+ will exceed )"
 )
 """Beginnings of the sentences about limits, which say nothing."""
+_NUMBERED = re.compile(r"\bassoc (\d+) ")
+_ASSOCIATION = re.compile(r"( for account \S+)? #(\d+)$")
+"""An association by its number alone, in a sentence and after a reason."""
 
 
 class _Says(Enum):
@@ -150,9 +153,14 @@ class _Jobs:
             yield job, about, reason
 
 
-def reasons_in_logs(folder: Path, offset: int, since: float) -> Iterator[tuple[str, int, str, str]]:
+def reasons_in_logs(
+    folder: Path, offset: int, since: float, users: Mapping[int, str] | None = None
+) -> Iterator[tuple[str, int, str, str]]:
     """The rows of REASONS_FILE in order of time, from the logs in `folder`: slurmctld.log after its first `offset` bytes, and
-    scheduler.log since the instant `since`."""
+    scheduler.log since the instant `since`.
+
+    users: users of associations by number; slurmctld names only the account of most
+    """
     if not folder.is_dir():
         return
     known = _Jobs()
@@ -162,8 +170,8 @@ def reasons_in_logs(folder: Path, offset: int, since: float) -> Iterator[tuple[s
         for stamp, says, job, word in heapq.merge(_said(main, _in_main), _said(scheduler, _in_scheduler), key=itemgetter(0)):
             instant = seconds_of(stamp)
             if instant is not None and instant >= since:
-                for row in known.take(says, job, word):
-                    yield f"{instant:.3f}", *row
+                for one, about, reason in known.take(says, job, word):
+                    yield f"{instant:.3f}", one, about, _with_user(reason, users or {})
 
 
 def _said(lines: Iterable[bytes], read: Callable[[bytes], _Said | None]) -> Iterator[tuple[bytes, _Says, int, str]]:
@@ -205,7 +213,9 @@ def _in_main(text: bytes) -> _Said | None:
     if b"_submit_batch_job: " in text:
         return _Says.SUBMITTED, job, ""
     if _HELD in text:
-        return _Says.REASON, job, limit_of(text.partition(_HELD)[2].decode(errors="replace"))
+        sentence = text.partition(_HELD)[2].decode(errors="replace")
+        number = _NUMBERED.search(sentence)
+        return _Says.REASON, job, limit_of(sentence) + (f" #{number[1]}" if number else "")
     if (closed := next((reason for words, reason in _PARTITION if words in text), None)) is not None:
         return _Says.REASON, job, closed
     return _Says.LEFT, job, ""
@@ -228,6 +238,16 @@ def limit_of(sentence: str) -> str:
     exceeds = re.search(r" exceeds (.*)", text)
     head = _NUMBERS.sub("", exceeds[1] if exceeds and text.startswith("time limit") else text)
     return _short(head + (tail[0] if tail else ""))
+
+
+def _with_user(reason: str, users: Mapping[int, str]) -> str:
+    """A reason with the user of its association, if it is a user's."""
+    match = _ASSOCIATION.search(reason)
+    if match is None:
+        return reason
+    user, account = users.get(int(match[2])), (match[1] or "").removeprefix(" for")
+    whose = f" for user {user}{account and f' of{account}'}" if user else match[1] or ""
+    return reason[: match.start()] + whose
 
 
 def _short(text: str) -> str:
@@ -289,6 +309,8 @@ _FORMS = (
     # The nodes that a job needs may be busy, reserved, or out of service: the state of the machine says which.
     (r"Nodes required for job are DOWN", WaitWord.NO_ROOM),
     (r"ReqNodeNotAvail", WaitWord.NODES),
+    # Without "group" slurmctld checks the association of the user, though it names the account (acct_policy.c).
+    (r"AssocMax|max jobs for account |account max$|.* for user ", WaitWord.USER),
     (r"QOS.*PerUser|Max.*PerUser|.*\bper[- ]user\b|.*\buser max\b", WaitWord.USER),
     (r"QOS.*PerAccount|Max.*PerAccount|.*\bper[- ]acc(oun)?t\b|.*\baccount max\b", WaitWord.ACCOUNT),
     (r".*QOS", WaitWord.QOS),
