@@ -74,7 +74,7 @@ def settings_text(given: str, instance: Path, manager: str | None) -> str:
 
 
 def digest_of(folder: user_folders.Folder, name: str) -> str | None:
-    """SHA-256 of a file; None if there is none. Raises WrongUse."""
+    """SHA-256 of a file, or of the first LARGEST bytes of a larger one; None if there is none. Raises WrongUse."""
     try:
         descriptor = folder.open(name)
     except FileNotFoundError:

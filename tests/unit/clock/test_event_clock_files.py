@@ -57,6 +57,21 @@ def write_history(directory: Path, points: list[tuple[int, int]], torn: bytes = 
     (directory / HISTORY).write_bytes(b"".join(struct.pack("<qq", *point) for point in points) + torn)
 
 
+def test_an_anchor_that_changes_while_it_is_read_is_read_again(event: EventClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator writes the other anchor, makes it valid, and then writes this one, while `now` has read half of it."""
+    directory, pread, torn = event.directory, os.pread, [b"\xff" * clock_page._ANCHOR.size]
+
+    def read(descriptor: int, size: int, offset: int) -> bytes:
+        content = pread(descriptor, size, offset)
+        if size == clock_page._ANCHOR.size and torn:
+            set_anchor(directory, page_of(directory)[16] ^ 1, 0, START, 0, START)
+            return torn.pop()
+        return content
+
+    monkeypatch.setattr("slurm_mirage.clock.clock_page.os.pread", read)
+    assert clock_page.now(directory) == START and not torn
+
+
 def test_a_first_event_clock_begins_at_real_time_and_stands(instance: Path) -> None:
     before = time.time_ns()
     instance_clock.set_speed(instance, "event", charge=True)

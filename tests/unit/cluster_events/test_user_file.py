@@ -42,6 +42,17 @@ instant,action,target,argument
 """
 
 
+def test_one_reservation_may_begin_when_another_ends(tmp_path: Path) -> None:
+    """Of the same name, and of the same nodes."""
+    lines = ["0,reserve,a,nodes=n1 duration=1h", "3600,reserve,a,nodes=n1 duration=1h", "0,reserve,b,nodes=n1 start=2h duration=1h"]
+    assert len(events(tmp_path, "instant,action,target,argument\n" + "\n".join(lines) + "\n")) == 3
+    early = lines[1].replace("3600", "3599")
+    with pytest.raises(WrongUse, match="has not ended then"):
+        events(tmp_path, "instant,action,target,argument\n" + "\n".join([lines[0], early]) + "\n")
+    with pytest.raises(WrongUse, match="n1 are reserved by b of events.csv:4 at the same time"):
+        events(tmp_path, "instant,action,target,argument\n" + "\n".join([*lines[:2], lines[2].replace("2h", "7199")]) + "\n")
+
+
 def test_a_file(tmp_path: Path) -> None:
     found = events(tmp_path, FILE.replace("n01-2 ", '"n0[1-2]"'))
     assert [(event.instant, event.action, event.target, event.argument) for event in found] == [

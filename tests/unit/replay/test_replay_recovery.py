@@ -81,6 +81,8 @@ def test_second_copies() -> None:
         ([ended(0, 10, "PREEMPTED")], [queued(0, 10, JobState.RUNNING, 60)], {}, []),
         ([], [queued(0, 10)], {0: 50.0}, [(0, 10)]),
         ([], [queued(0, 10, JobState.RUNNING, 51)], {0: 50.0}, [(0, 10)]),
+        # In the very instant in which its program ended it cannot have started again.
+        ([], [queued(0, 10, JobState.RUNNING, 50)], {0: 50.0}, []),
         # The job that has just ended, and whose end is on its way to the controller.
         ([], [queued(0, 10, JobState.RUNNING, 40)], {0: 50.0}, []),
     ],

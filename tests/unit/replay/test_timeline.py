@@ -78,6 +78,23 @@ def test_actions_come_in_the_order_of_their_instants(opened: Opened) -> None:
     assert opened.following() == (math.inf, None, -1)
 
 
+def test_the_next_job_may_be_one_that_follows_another_ones_end(opened: Opened) -> None:
+    """The cluster's broker asks for it: submissions that count from the start are not the only ones."""
+
+    def following() -> int | None:
+        action = opened.timeline.next_submission()
+        return None if action is None else action.index
+
+    opened.timeline.note([submitted(0, BEGAN), submitted(1, BEGAN + 4)])
+    assert following() == 3, "nothing tells yet when job 2 is due"
+    opened.timeline.note([{"event": "ended", "index": 0, "real": BEGAN + 6}])
+    assert following() == 2, "at 8 s, and job 3 at 40 s"
+    opened.timeline.note([submitted(2, BEGAN + 8)])
+    assert following() == 3
+    opened.timeline.note([submitted(3, BEGAN + 40)])
+    assert following() is None
+
+
 def test_an_action_without_effect_is_taken_and_not_journalled(opened: Opened) -> None:
     """As the cancellation of a job that has ended: another replay finds it once more."""
     opened.timeline.note([submitted(0, BEGAN), submitted(1, BEGAN + 4)])
