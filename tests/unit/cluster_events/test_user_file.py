@@ -49,7 +49,7 @@ def test_one_reservation_may_begin_when_another_ends(tmp_path: Path) -> None:
     early = lines[1].replace("3600", "3599")
     with pytest.raises(WrongUse, match="has not ended then"):
         events(tmp_path, "instant,action,target,argument\n" + "\n".join([lines[0], early]) + "\n")
-    with pytest.raises(WrongUse, match="n1 are reserved by b of events.csv:4 at the same time"):
+    with pytest.raises(WrongUse, match=r"n1 are reserved by b of events\.csv:4 at the same time"):
         events(tmp_path, "instant,action,target,argument\n" + "\n".join([*lines[:2], lines[2].replace("2h", "7199")]) + "\n")
 
 
