@@ -42,9 +42,9 @@ _ANSWERS = {
 }
 ERRORS = (
     "± (emulation): by how much the emulation may have changed the value, up or down, estimated from the delays that were measured "
-    "in this run (docs/emulation-error.md). ± (replicas): by how much another run of the same jobs may differ. "
-    "Other jobs: 95 % interval for other jobs like these."
+    "in this run (docs/emulation-error.md). ± (replicas): by how much another run of the same jobs may differ."
 )
+OTHER_JOBS = "Other jobs: 95 % interval for other jobs like these."
 GPUS = (
     "Idle while asked for: share of the GPUs' time in which GPUs were idle although a job waited that asks for no more than were "
     "idle in all: they are on several nodes, or something else kept the job waiting."
@@ -156,8 +156,10 @@ def main_table(run: Run) -> Table:
 
 
 def _main_words(run: Run) -> str:
-    errors = " ".join([ERRORS, *(f"{line[0].upper()}{line[1:]}." for line in only_these_jobs(run.metrics))])
-    errors = errors if run.metrics.get("errors") else ""
+    known = run.metrics.get("errors", {})
+    of_others = [OTHER_JOBS] if any(one.get("other_jobs") for one in known.values()) else []
+    lines = [ERRORS, *of_others, *(f"{line[0].upper()}{line[1:]}." for line in only_these_jobs(run.metrics))]
+    errors = " ".join(lines) if known else ""
     return " ".join(
         filter(None, [f"{sentence[0].upper()}{sentence[1:]}." for sentence in parts_of(run.metrics)] + [errors, _log_words(run)])
     )
