@@ -207,8 +207,10 @@ def test_suspended_in_start_up(launch: Callable[..., Job], program: Path, tmp_pa
         assert job.end() == (0, "")
         (record,), damage = read_log(reader)
     assert damage == []
-    assert len(record.suspensions) == 1
-    assert stopped(record) >= PAUSE * 1e9 - SLACK
+    *delays, suspension = record.suspensions
+    assert suspension.resume_ns - suspension.suspend_ns >= PAUSE * 1e9 - SLACK
+    # On a busy host it may get no processor before it looks at its signals: that counts as a stop, up to the suspension.
+    assert bool(delays) == record.inferred and all(one.resume_ns == two.suspend_ns for one, two in pairwise(record.suspensions))
     assert_adds_up(record)
 
 

@@ -22,8 +22,11 @@ RECORDS = SlurmRecords()
         (WaitWord.BEGIN, ["BeginTime"]),
         (WaitWord.HELD, ["JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch failed requeued held"]),
         (WaitWord.ARRAY, ["JobArrayTaskLimit"]),
-        (WaitWord.USER, ["QOSMaxCpuPerUserLimit", "QOSMaxJobsPerUserLimit", "QOSMaxGRESPerUser", "MaxCpuRunMinsPerUser"]),
-        (WaitWord.ACCOUNT, ["AssocGrpCpuLimit", "AssocMaxJobsLimit", "AssociationJobLimit", "MaxCpuPerAccount"]),
+        (
+            WaitWord.USER,
+            ["AssocMaxJobsLimit", "QOSMaxCpuPerUserLimit", "QOSMaxJobsPerUserLimit", "QOSMaxGRESPerUser", "MaxCpuRunMinsPerUser"],
+        ),
+        (WaitWord.ACCOUNT, ["AssocGrpCpuLimit", "AssociationJobLimit", "MaxCpuPerAccount"]),
         (WaitWord.ACCOUNT, ["Job is at or exceeds association (acc=a/user=u/part=) group wall l"]),
         (WaitWord.QOS, ["QOSGrpNodeLimit", "QOSMaxWallDurationPerJobLimit", "QOSJobLimit", "QOSUsageThreshold"]),
         (WaitWord.PARTITION, ["PartitionNodeLimit", "PartitionTimeLimit", "PartitionConfig", "PartitionDown", "MaxMemPerLimit"]),
