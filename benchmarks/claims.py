@@ -82,7 +82,7 @@ def pairs(difference: float = MARGIN / 100) -> dict[str, Pair]:
 def chance(pair: Pair, values: tuple[Floats, Floats], *, is_known: bool = True) -> Chance:
     """The chance in the values of a pair. is_known: whether it is given by how much two replicas of each may differ"""
     reaches = (pair[0].reach, pair[1].reach) if is_known else (None, None)
-    return Chance(values, None, 0, reaches=reaches)
+    return Chance(values, None, reaches=reaches)
 
 
 def exact_share(pair: Pair, number: int, *, is_known: bool = True) -> float:

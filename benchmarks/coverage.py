@@ -103,15 +103,14 @@ def _chances(both: Sequence[Schedule], begin: int, jobs: int) -> Iterator[tuple[
         return
     one, other = (ForOthers.of(schedule.jobs(begin, jobs), schedule.settings) for schedule in both)
     for column, name in enumerate(FOR_OTHER_JOBS):
-        number = float(min(one.cycles[column], other.cycles[column]))
         rest, without = ([part.rest[[column]] for part in (one, other)], [part.without[:, column] for part in (one, other)])
-        yield name, Chance(rest, without, number)
+        yield name, Chance(rest, without)
 
 
 def _has_cycles(schedule: Schedule, begin: int, jobs: int) -> bool:
-    """Whether there are enough cycles by waiting time; by a metric there are no more. Quicker than all that an interval needs."""
-    some = slice(begin, begin + first_third(jobs).stop)
-    submit, start = schedule.submit[some], schedule.start[some]
+    """Whether the queue has enough cycles by waiting time; no metric has more. This takes less time than `ForOthers`."""
+    first = slice(begin, begin + first_third(jobs).stop)
+    submit, start = schedule.submit[first], schedule.start[first]
     return bool(cycles(submit, start, (start - submit)[:, None])[0] >= CYCLES)
 
 
@@ -154,15 +153,15 @@ def _cell(rows: Iterator[dict[str, int]] | Sequence[dict[str, int]]) -> str:
 
 def checks(figures: Figures) -> list[Check]:
     """Bounds of each share that is known well enough."""
-    found = []
+    bounds = []
     for row in _shares(figures).filter(pl.col("printed") >= ENOUGH).iter_rows(named=True):
         name = f"{row['queue']}, {row['group']} jobs, {row['kind']}, {row['metric']}: % that "
         share = 100 * row["hold"] / row["printed"]
         if row["kind"] == EQUAL:
-            found.append(Check(f"{name}claim a difference", 100 - share, FALSE))
+            bounds.append(Check(f"{name}claim a difference", 100 - share, FALSE))
         else:
-            found += [Check(f"{name}hold", share, LEAST, at_least=True), Check(f"{name}hold", share, MOST)]
-    return found
+            bounds += [Check(f"{name}hold", share, LEAST, at_least=True), Check(f"{name}hold", share, MOST)]
+    return bounds
 
 
 BENCHMARK = Benchmark("coverage", "intervals for other jobs", measure, report, checks)

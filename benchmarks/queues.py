@@ -52,15 +52,15 @@ class Workload:
         return Schedule(submit[WARM_UP:], start[WARM_UP:], self.run[WARM_UP:], self.processors[WARM_UP:], self.machine)
 
     def redrawn(self, random: np.random.Generator) -> Workload:
-        """The same jobs with other run times of the same distribution: half as long to half as long again as these."""
+        """The same jobs, each run time multiplied by a number drawn from 0.5 to 1.5."""
         run = self.run * random.uniform(0.5, 1.5, len(self.run))
         return replace(self, run=run, limit=np.maximum(run, self.limit))
 
     def capacity(self, policy: str) -> float:
         """Share of the machine that the scheduler uses while many jobs wait."""
-        some = slice(_CAPACITY)
-        width, run = self.processors[some], self.run[some]
-        start = simulation.schedule(np.zeros(len(run)), width, run, self.limit[some], self.machine, policy)
+        jobs = slice(_CAPACITY)
+        width, run = self.processors[jobs], self.run[jobs]
+        start = simulation.schedule(np.zeros(len(run)), width, run, self.limit[jobs], self.machine, policy)
         until = np.quantile(start, 0.95)
         return float((width * np.clip(np.minimum(start + run, until) - start, 0, None)).sum() / (self.machine * until))
 
@@ -77,9 +77,9 @@ class Schedule:
 
     def jobs(self, begin: int = 0, count: int | None = None) -> pl.DataFrame:
         """Some of the jobs, as `Population.inside`."""
-        some = slice(begin, None if count is None else begin + count)
-        start, run, width = self.start[some], self.run[some], self.processors[some]
-        times = {"a": self.submit[some], "q": self.submit[some], "s": start, "f": start + run, "t": run}
+        jobs = slice(begin, None if count is None else begin + count)
+        start, run, width = self.start[jobs], self.run[jobs], self.processors[jobs]
+        times = {"a": self.submit[jobs], "q": self.submit[jobs], "s": start, "f": start + run, "t": run}
         known = {"p": width, "c": width, "m": width.astype(np.float64), "suspended": np.zeros(len(run))}
         return pl.DataFrame({"id": np.arange(len(run)), **times, **known})
 

@@ -227,8 +227,8 @@ def _reservations(taken: Archive, world: _World, events: SiteEvents) -> Iterator
 
 
 def _is_of_whole_nodes(tres: str, nodes: Iterable[str], world: _World) -> bool:
-    """Whether a reservation covers all CPUs of its nodes, and all of the GRES that it names. One without TRES does, one with GRES
-    only does not."""
+    """Whether a reservation covers all CPUs of its nodes, and all of each GRES that its TRES name. Without TRES it covers whole
+    nodes; with GRES but no CPUs it does not."""
     has: Counter[str] = Counter()
     typed: Counter[str] = Counter()
     for name, amount, unit in _AMOUNT.findall(tres):

@@ -88,7 +88,7 @@ def room(needs: pl.DataFrame, layout: Layout, states: pl.DataFrame, least: float
     needs: columns of NEEDS_SCHEMA; states: result of `node_states`; least: seconds of room which differ from shorter ones
     """
     schema = {"key": pl.Int64, "time": pl.Float64, "room": pl.Int64, "free_since": pl.Float64, "free_until": pl.Float64}
-    found = [pl.DataFrame(schema=schema)]
+    parts = [pl.DataFrame(schema=schema)]
     for rows, times, codes in _alike(needs, layout, states):
         is_free = np.concatenate([[False], codes <= Room.FREE_UNTIL_RESERVED, [False]])
         borders = np.append(times, np.inf)
@@ -97,8 +97,8 @@ def room(needs: pl.DataFrame, layout: Layout, states: pl.DataFrame, least: float
         part = during(rows, times, codes).sort("time").join_asof(free, left_on="time", right_on="free_since", coalesce=False)
         part = part.with_columns(is_long=col("free_until") - col("free_since") > least)
         longest = col("free_since", "free_until").sort_by(col("free_until") - col("free_since")).last()
-        found.append(condensed(part, rows, ["room", "is_long"], longest).select(schema.keys()))
-    return pl.concat(found)
+        parts.append(condensed(part, rows, ["room", "is_long"], longest).select(schema.keys()))
+    return pl.concat(parts)
 
 
 def condensed(part: pl.DataFrame, rows: pl.DataFrame, same: Sequence[str], *others: pl.Expr) -> pl.DataFrame:

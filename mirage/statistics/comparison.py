@@ -255,7 +255,7 @@ class _Comparison:
         errors = [float(np.mean([error or 0.0 for error in place])) for place in emulation]
         # 0 says that few simulated runs were equal, not that all are.
         reaches = [None if None in place else max(error or 0.0 for error in place) or None for place in replicas]
-        chance = Chance(values, None, math.nan, (errors[0], errors[1]), (reaches[0], reaches[1]))
+        chance = Chance(values, None, (errors[0], errors[1]), (reaches[0], reaches[1]))
         runs = {self.runs[one].folder: self.runs[one].metrics for place in places for one in place}
         against = hindrance(name, runs, (base, mean), group.of_class)
         if against is None and not chance.is_replicated:
@@ -271,8 +271,11 @@ class _Comparison:
             "noise_floor": None if floor is None else {"largest": floor, "rms": _rms(gaps)},
             "noise_floor_percent": None if floor is None or not base else 100 * floor / abs(base),
         }
-        others, not_known = self._of_others(name, places, chance) if group.of_class is None else (None, NOT_SHOWN)
-        entry["cycles"] = None if others is None else others.cycles
+        others: Chance | None = None
+        not_known: str | None = NOT_SHOWN
+        if name in FOR_OTHER_JOBS and group.of_class is None:
+            others, entry["cycles"] = self._of_others(name, places, chance)
+            not_known = too_few(entry["cycles"]) if entry["cycles"] < CYCLES else None
         for question, of_question in ((THESE_JOBS, chance if chance.is_replicated else None), (OTHER_JOBS, others)):
             finding = Finding(
                 difference=mean - base,
@@ -284,16 +287,14 @@ class _Comparison:
             self.claims.append(_claim(entry, question, name, group.jobs, finding, of_question))
         return entry
 
-    def _of_others(self, name: str, places: Sequence[Sequence[int]], chance: Chance) -> tuple[Chance | None, str | None]:
-        """The chance of a difference for other jobs, and why it is not known. chance: for these jobs"""
-        if name not in FOR_OTHER_JOBS:
-            return None, NOT_SHOWN
+    def _of_others(self, name: str, places: Sequence[Sequence[int]], chance: Chance) -> tuple[Chance, float]:
+        """The chance of a difference for other jobs, and the fewest independent cycles of a run. chance: for these jobs"""
         column = FOR_OTHER_JOBS.index(name)
         known = [[self.for_others[one] for one in place] for place in places]
         number = min(float(one.cycles[column]) for place in known for one in place)
         rest = [np.array([one.rest[column] for one in place]) for place in known]
         without = [np.mean([one.without[:, column] for one in place], axis=0) for place in known]
-        return replace(chance, values=rest, without=without, cycles=number), too_few(number) if number < CYCLES else None
+        return replace(chance, values=rest, without=without), number
 
 
 def _claim(

@@ -14,7 +14,6 @@ from functools import lru_cache
 import numpy as np
 
 from mirage.statistics.intervals import LEVEL, Floats, Interval, student
-from mirage.statistics.other_jobs import CYCLES
 
 EQUIVALENCE_LEVEL = 0.90
 """Level of the interval that has to lie within the margin: two one-sided tests at 5 % each (Schuirmann 1987)."""
@@ -194,15 +193,14 @@ class Chance:
     """The data on a metric of two configurations.
 
     values: of the replicas of each
-    without: means of the replicas without each block of the jobs; None for the chance of these jobs only
-    cycles: independent cycles of the queue; of fewer than CYCLES the chance by jobs is not known
+    without: means of the replicas without each block of the jobs, NaN where the chance by jobs is not known; None for the chance of
+        these jobs only
     errors: by how much the emulation may have changed the mean of each, from 0 on
     reaches: by how much two replicas of each may differ, as far as that does not follow from these replicas; None: not known
     """
 
     values: Sequence[Floats]
     without: Sequence[Floats] | None
-    cycles: float
     errors: tuple[float, float] = (0.0, 0.0)
     reaches: tuple[float | None, float | None] = (None, None)
 
@@ -251,7 +249,7 @@ class Chance:
 
     def _parts(self, values: Sequence[Floats], without: Floats | None, *, is_log: bool) -> tuple[Part, ...] | None:
         """Chance by replicas, and by jobs if these are asked about. None if nothing is known of it, or nothing varies."""
-        by_jobs = None if without is None or not self.cycles >= CYCLES else of_jobs(without)
+        by_jobs = None if without is None else of_jobs(without)
         if without is not None and by_jobs is None:
             return None
         by_replicas = of_replicas(values)

@@ -130,15 +130,11 @@ def _deferred(pairs: pl.DataFrame) -> dict[str, Any]:
     """`jobs` whose waits count from later than their submission, and shares of the record's waiting since submission that lie
     before: `share`, and `copied`, of the jobs whose begin or hold the run has from the log; None where that is not known."""
     deferred = pl.col("deferred")
-    copied = deferred.filter("is_copied").sum() if "is_copied" in pairs.columns else pl.lit(None)
+    copied = deferred.filter("is_copied").sum() if "is_copied" in pairs.columns else pl.lit(None, pl.Float64)
     whole = (deferred + pl.col("record")).sum()
-    row = pairs.select(jobs=(deferred > 0).sum(), share=deferred.sum() / whole, copied=copied / whole).row(0, named=True)
-    return {"jobs": row["jobs"], "share": _known(row["share"]), "copied": None if row["copied"] is None else _known(row["copied"])}
-
-
-def _known(share: float) -> float:
-    """A share of the waiting; 0 where nobody waited."""
-    return 0.0 if np.isnan(share) else share
+    # Where nobody waited a share is 0.
+    share, of_copied = ((part / whole).fill_nan(0.0) for part in (deferred.sum(), copied))
+    return pairs.select(jobs=(deferred > 0).sum(), share=share, copied=of_copied).row(0, named=True)
 
 
 def _figure(of_run: float, of_record: float) -> dict[str, float]:

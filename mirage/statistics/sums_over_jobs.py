@@ -84,7 +84,7 @@ class ForOthers:
 
     cycles: independent cycles of the queue for each
     rest, without: over the jobs after the first third, and over these without each block (blocks, metrics); NaN where a part has no
-        job with a value, and for all if each has too few cycles
+        job with a value, and where a metric has too few cycles
     """
 
     cycles: Floats
@@ -103,7 +103,7 @@ class ForOthers:
             return cls(number, np.full(metrics, np.nan), np.full((BLOCKS, metrics), np.nan))
         found = np.array([columns(jobs[block], above | below).sum(axis=0) for block in blocks(jobs.height)])
         parts = np.concatenate([found.sum(axis=0, keepdims=True), found.sum(axis=0) - found])
-        means = ratios(parts[:, :metrics], parts[:, metrics:])
+        means = np.where(number >= CYCLES, ratios(parts[:, :metrics], parts[:, metrics:]), np.nan)
         return cls(number, means[0], means[1:])
 
 

@@ -29,7 +29,7 @@ def replicas(
 
 def corrected(one: Floats, other: Floats) -> list[float]:
     """Corrected p values of a table of metrics."""
-    found = [Chance([one[:, k], other[:, k]], None, 0).relative() for k in range(METRICS)]
+    found = [Chance([one[:, k], other[:, k]], None).relative() for k in range(METRICS)]
     return holm([1.0 if estimate is None else estimate.p for estimate in found], WEIGHTS)
 
 
@@ -77,7 +77,7 @@ def test_more_replicas_show_that_there_is_no_difference() -> None:
 
 
 def is_equivalent(one: Floats, other: Floats) -> bool:
-    found = Chance([one, other], None, 0).relative()
+    found = Chance([one, other], None).relative()
     assert found is not None
     ends = found.percent(EQUIVALENCE_LEVEL)
     return ends is not None and ends[0] > -5 and ends[1] < 5
@@ -162,12 +162,12 @@ def test_replicas_that_are_all_equal_tell_no_chance() -> None:
     """The mean of three times 0.1 is not 0.1, in binary fractions."""
     assert np.var([0.1, 0.1, 0.1]) > 0
     for values in ([np.full(3, 0.1), np.full(3, 0.7)], [np.full(3, 3140.1), np.full(3, 3803.7)]):
-        assert Chance(values, None, 0).relative() is None and Chance(values, None, 0).difference() is None
+        assert Chance(values, None).relative() is None and Chance(values, None).difference() is None
 
 
 def test_the_emulations_error_is_in_the_interval_and_in_p() -> None:
     values = [np.array([99.0, 101.0, 100.0]), np.array([109.0, 111.0, 110.0])]
-    without, some, all_of_it = (Chance(values, None, 0, errors) for errors in ((0.0, 0.0), (2.0, 2.5), (5.0, 5.5)))
+    without, some, all_of_it = (Chance(values, None, errors) for errors in ((0.0, 0.0), (2.0, 2.5), (5.0, 5.5)))
     ends = [chance.difference().interval() for chance in (without, some)]  # type: ignore[union-attr]
     assert ends[1] == pytest.approx((ends[0][0] - 4.5, ends[0][1] + 4.5))
     ps = [chance.relative().p for chance in (without, some, all_of_it)]  # type: ignore[union-attr]
@@ -175,7 +175,7 @@ def test_the_emulations_error_is_in_the_interval_and_in_p() -> None:
     # The ratio may be as large as 112.5 / 98, or as small as 107.5 / 102.
     found = some.relative()
     assert found is not None and found.bias == pytest.approx(max(math.log(112.5 / 98 / 1.1), math.log(1.1 / (107.5 / 102))))
-    assert not Chance(values, None, 0, (100.0, 0.0)).relative().is_log, "the baseline may be 0"  # type: ignore[union-attr]
+    assert not Chance(values, None, (100.0, 0.0)).relative().is_log, "the baseline may be 0"  # type: ignore[union-attr]
 
 
 def stepwise(p_values: list[float]) -> list[float]:
