@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from visible import visible
 
 from slurm_mirage.base import processes
 
@@ -17,7 +18,7 @@ from slurm_mirage.base import processes
 def sleeping(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process of an instance in tmp_path."""
     (tmp_path / "run").mkdir()
-    with subprocess.Popen(["sleep", "600"], env={processes.INSTANCE_VARIABLE: str(tmp_path)}) as started:
+    with visible(subprocess.Popen(["sleep", "600"], env={processes.INSTANCE_VARIABLE: str(tmp_path)})) as started:
         yield started
         started.kill()
 

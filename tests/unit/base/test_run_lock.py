@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from visible import visible
 
 from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
@@ -117,7 +118,7 @@ def test_a_process_belongs_if_it_runs_as_the_instances_user_or_root(tmp_path: Pa
     tmp_path.chmod(0o755)
     environment = {**os.environ, "SLURM_MIRAGE_INSTANCE": str(tmp_path)}
     for user, belongs in ((65534, True), (0, True), (12345, False)):
-        with subprocess.Popen(["sleep", "1000"], env=environment, user=user, group=user) as process:
+        with visible(subprocess.Popen(["sleep", "1000"], env=environment, user=user, group=user)) as process:
             assert processes.users_of(process.pid) == {user}
             assert processes.belongs(process.pid, str(tmp_path)) is belongs
             process.kill()

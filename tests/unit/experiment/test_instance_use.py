@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from visible import visible
 
 from mirage.commands.experiment import experiment
 from mirage.experiment import instance_use, playbook, preflight, runs
@@ -104,7 +105,7 @@ def test_the_same_run_in_the_same_clone_is_held_by_its_folder(instance: Path) ->
     variables = folder.parent / "env/extravars"
     variables.parent.mkdir()
     variables.write_text(f'{{"experiment_results_dir": "{folder}"}}')
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "-e", f"@{variables}"]) as left:
+    with visible(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "-e", f"@{variables}"])) as left:
         with runs.only_one(folder), InstanceUse(knobs().cluster, "y2", ["y2"], [folder], Screen(io.StringIO())):
             assert left.poll() is None
         with InstanceUse(knobs().cluster, "y2", ["y2"], [folder], Screen(io.StringIO())):

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from farm_states import farm_state
 from playbook_projects import project_with, run
+from visible import visible
 
 from mirage.experiment import playbook
 from mirage.experiment.endings import Ending, Failed
@@ -388,9 +389,10 @@ def test_what_a_killed_program_left_of_ansible_is_ended(tmp_path: Path) -> None:
         variables = tmp_path / name.replace("/", "-") / "env/extravars"
         variables.parent.mkdir(parents=True)
         variables.write_text(json.dumps(untrusted({"experiment_results_dir": f"{tmp_path}/results/{name}"})))
-        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "-e", f"@{variables}"]))
+        words = [sys.executable, "-c", "import time; time.sleep(600)", "-e", f"@{variables}"]
+        started.append(visible(subprocess.Popen(words)))
     # Its variables are gone: nobody knows what it works on.
-    started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "-e", f"@{tmp_path}/env/extravars"]))
+    started.append(visible(subprocess.Popen([*words[:-1], f"@{tmp_path}/env/extravars"])))
     try:
         playbook.end_leftovers(tmp_path / "results/mine")
         on_mine = [started[0], started[1], started[3]]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from test_replay_in_memory import Run, run
+from visible import visible
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
@@ -142,7 +143,7 @@ def farm(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (instance / "run").mkdir()
 
     def start() -> None:
-        children.append(subprocess.Popen(["sleep", "600"], env={INSTANCE_VARIABLE: str(instance)}))
+        children.append(visible(subprocess.Popen(["sleep", "600"], env={INSTANCE_VARIABLE: str(instance)})))
         state = {"pid": os.getpid(), "start_time": start_time(os.getpid()), "controller_pid": children[-1].pid}
         write_json(instance / "run/farm.json", state)
 
