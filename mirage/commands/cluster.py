@@ -6,11 +6,10 @@ import time
 
 from mirage import ROOT
 from mirage.commands.logs import LOGS, new_log
-from mirage.experiment import clock_choice, managers, preflight, site
+from mirage.experiment import aspects, clock_choice, managers, preflight, site
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
-from mirage.kinds import experiment as kinds
 from mirage.knobs.knobs import Knobs
 from mirage.terminal.screen import Screen
 from mirage.text.words import about
@@ -21,7 +20,7 @@ def cluster(knobs: Knobs, screen: Screen) -> Ending:
     inventory = preflight.inventory(knobs.cluster)
     managers.check(knobs)
     preflight.config(knobs.scheduler)
-    kinds.check(knobs)
+    aspects.check(knobs)
     knobs, name = knobs.at_speed(clock_choice.of_a_cluster(knobs, screen)), knobs.cluster.name
     full = LOGS / f"{name}-{site.LEFT_OUT}"
     site.write(knobs.scheduler, full)

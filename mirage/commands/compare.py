@@ -11,10 +11,9 @@ from mirage.campaign.conclusion import conclude, members_of
 from mirage.campaign.parts import labels
 from mirage.campaign.rehearsal import Rehearsal, again
 from mirage.campaign.releases import Build
-from mirage.experiment import clock_choice, managers, preflight, runs
+from mirage.experiment import aspects, clock_choice, managers, preflight, runs
 from mirage.experiment.endings import Ending
 from mirage.experiment.run_events import name_of
-from mirage.kinds import experiment as kinds
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import SLURM
 from mirage.records.run_folder import RunFolder
@@ -27,9 +26,7 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
 
     Without CONFIGS the finished campaign RUN is compared again, from the records of its runs.
     """
-    knobs, arms = _of_fillers(knobs)
-    if arms is None:
-        knobs, arms = _of_calendars(knobs)
+    knobs, arms = aspects.arms(knobs) or _of_calendars(knobs)
     builds = _of_releases(knobs, arms)
     if builds:
         arms = releases.arms(builds)
@@ -38,21 +35,10 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
         return _again(knobs, screen)
     for arm in (arms or {"": {}}).values():
         for name in names_of(knobs):
-            kinds.check(knobs.with_values({"CONFIG": name, **arm}))
+            aspects.check(knobs.with_values({"CONFIG": name, **arm}))
     check_speed(knobs)
     campaign = Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms)
     return Rehearsal(campaign, builds).run(screen) if builds else campaign.run(screen)
-
-
-def _of_fillers(knobs: Knobs) -> tuple[Knobs, Arms | None]:
-    """The knobs of the campaign, and the arms if FILLER has several values: these values, with one configuration. Otherwise
-    None."""
-    values = knobs.fillers.variants
-    if len(values) == 1:
-        return knobs, None
-    if knobs.campaign.configs:
-        raise WrongUse("CONFIGS is compared already; it may be one of no, slots and planned", "filler", knobs.fillers.variant)
-    return knobs.with_values({"FILLER": values[0]}), {value: {"FILLER": value} for value in values}
 
 
 def _of_calendars(knobs: Knobs) -> tuple[Knobs, Arms | None]:

@@ -6,14 +6,13 @@ from datetime import datetime
 from pathlib import Path
 
 from mirage.campaign import sweep
-from mirage.experiment import clock_choice, managers, preflight, report, run_events, runs
+from mirage.experiment import aspects, clock_choice, managers, preflight, report, run_events, runs
 from mirage.experiment.endings import Ending
 from mirage.experiment.hosts import of_one_cluster
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lane import Lane
 from mirage.experiment.order import Order, announce, execute
 from mirage.experiment.prepare import Prepared, source
-from mirage.kinds import experiment as kinds
 from mirage.knobs.knobs import Knobs
 from mirage.records.run_folder import RunFolder
 from mirage.terminal import summary
@@ -26,7 +25,7 @@ def experiment(knobs: Knobs, screen: Screen) -> Ending:
     run_events.check(knobs.events)
     jobs = source(knobs.workload, knobs.nodes.machine)
     order = Order(knobs, preflight.inventory(knobs.cluster), preflight.config(knobs.scheduler), jobs)
-    kinds.check(knobs)
+    aspects.check(knobs)
     played = knobs.at_speed(clock_choice.chosen(knobs, screen))
     prepared = [Prepared.make(played, order.source.trace, shrink) for shrink in knobs.jobs.shrinks]
     name = runs.name_for(knobs.output.run, knobs.workload.trace, order.inputs(knobs.jobs.shrinks), datetime.now())

@@ -7,10 +7,9 @@ from dataclasses import replace
 from mirage.campaign.arms import Arms
 from mirage.campaign.campaign import Campaign
 from mirage.campaign.gate import Gate
-from mirage.experiment import clock_choice, managers, preflight, run_events
+from mirage.experiment import aspects, clock_choice, managers, preflight, run_events
 from mirage.experiment.configuration_changes import changes
 from mirage.experiment.endings import Ending
-from mirage.kinds import experiment as kinds
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import SLURM, Value, is_config_name
 from mirage.knobs.resolve import site_machine
@@ -30,7 +29,7 @@ def gate(knobs: Knobs, screen: Screen) -> Ending:
     knobs, arms = _arms(knobs)
     before, after = (knobs.with_values(arm) for arm in arms.values())
     for one in (before, after):
-        kinds.check(one)
+        aspects.check(one)
     differences = changes(before, after)
     limits = parse(knobs.campaign.limits or DEFAULT)
     return Gate(Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms), limits, differences).run(screen)

@@ -55,7 +55,7 @@ def metrics(knobs: Knobs, screen: Screen) -> Ending:
         suspensions=schedule.suspensions,
         allocations=schedule.allocations,
         executions=schedule.executions,
-        kinds=schedule.kinds,
+        tables=schedule.tables,
         availability=schedule.availability,
         w2_reading=settings.w2,
         immediate_below=schedule.immediate_below if settings.immediate is None else float(settings.immediate),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,11 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
+from mirage.aspects import offers
 from mirage.commands.offline import logged, output
+from mirage.experiment import aspects
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, selection_of_any
-from mirage.kinds.filler.experiment import check_words
-from mirage.kinds.filler.metrics import FILLERS_FILE, simulated_executions
-from mirage.kinds.filler.words import words_of
 from mirage.knobs.knobs import Knobs, MetricKnobs, WorkloadKnobs
 from mirage.metrics import metrics as definitions
 from mirage.metrics.jobs_frame import executions_from_log
@@ -31,7 +31,6 @@ from mirage.verdict import metric_errors
 from mirage.workloads.models import estimates
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.filler import PLANNED, Filler
 
 # Labels of a log's header that are also correct for another schedule of its jobs.
 KEPT_LABELS = ("Computer", "Installation", "Acknowledge", "UnixStartTime", "TimeZone", "TimeZoneString", "Queue", "Queues")
@@ -54,6 +53,19 @@ class Shape:
         return {"MaxProcs": str(self.processors), **({"MaxNodes": str(self.nodes)} if self.nodes else {})}
 
 
+@dataclass(frozen=True)
+class Simulated:
+    """A simulated schedule with what an aspect adds to it: the function `simulated` of its module `simulate`.
+
+    frame: as of `played`; tables: of the aspect, by the names of a run's files; sentences: function from the member "metrics" of
+    metrics.json to sentences that are printed
+    """
+
+    frame: pl.DataFrame
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    sentences: Callable[[Mapping[str, float | None]], Sequence[str]] = lambda _: ()
+
+
 def simulate(knobs: Knobs, screen: Screen) -> Ending:
     """Print the metrics of the simulated and of the recorded schedule, and write the simulated one to OUT."""
     out = output(knobs.output.out) if knobs.output.out else None
@@ -61,7 +73,7 @@ def simulate(knobs: Knobs, screen: Screen) -> Ending:
         raise WrongUse(f"{out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)", parameter="out")
     trace = _trace(knobs, screen)
     shape = _shape(knobs, trace, screen)
-    check_words(knobs.fillers)
+    aspects.check_words(knobs)
     workload, policy = knobs.workload, knobs.scheduler.policy
     chosen = prepare(
         replace(trace, frame=estimates.replace(trace.frame, workload.estimates, workload.seed)),
@@ -75,20 +87,15 @@ def simulate(knobs: Knobs, screen: Screen) -> Ending:
         for reason, count in counts.items():
             screen.say(f"{done}: {count} jobs ({reason.replace('_', ' ')})")
     by_limits = workload.estimates == "keep"
-    frame, executions = played(chosen, shape.processors, policy, by_limits=by_limits), None
-    if knobs.fillers.is_wanted:
-        without, words = frame, words_of(knobs.fillers)
-        frame, executions = filled(
-            chosen, shape.processors, policy, by_limits=by_limits, words=words, variant=knobs.fillers.variant
-        )  # fmt: skip
-    simulated = _metrics(jobs_of(frame), shape.processors, shape.nodes, knobs.metrics, executions)
+    frame = played(chosen, shape.processors, policy, by_limits=by_limits)
+    of_aspects = [of(knobs, chosen, shape.processors, policy, by_limits, frame) for of in offers("simulate", "simulated")]
+    played_with = next((one for one in of_aspects if one is not None), Simulated(frame))
+    frame = played_with.frame
+    simulated = _metrics(jobs_of(frame), shape.processors, shape.nodes, knobs.metrics, played_with.tables)
     of_selection = frame.filter(pl.col("preset").is_null())
     _show(_recorded(of_selection, trace, knobs), simulated, screen)
-    if executions is not None:
-        from mirage.kinds.filler.simulation import delay, gain
-
-        screen.say(gain(simulated["metrics"], words))
-        screen.say(delay(frame, without))
+    for sentence in played_with.sentences(simulated["metrics"]):
+        screen.say(sentence)
     if out is not None:
         _write(out, frame, trace, shape, workload, policy)
     summary = f"{of_selection.height} jobs under {NAMES[policy]}, simulated, without Slurm"
@@ -97,41 +104,21 @@ def simulate(knobs: Knobs, screen: Screen) -> Ending:
 
 def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -> pl.DataFrame:
     """Simulate the policy on prepared jobs (SHRINK=100). Returns an SWF frame with waits, `preset`, and `saving`: how much of the
-    wait fillers took to save. Seconds of the trace.
+    wait jobs beside the workload's took to leave. Seconds of the trace.
 
     by_limits: the scheduler plans with the time limits that sbatch would get, otherwise with the requested times. Jobs are
     cancelled at the recorded times, as in an experiment.
     """
-    return _schedule(chosen, processors, policy, by_limits, 0.0)[0]
+    return schedule(chosen, processors, policy, by_limits, 0.0)[0]
 
 
-def filled(
-    chosen: Workload, processors: int, policy: str, *, by_limits: bool, words: Filler, variant: str
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The schedule of `_schedule` with fillers on its idle processors until the last job has ended, and the fillers' executions
-    (`FILLERS_SCHEMA`).
-
-    variant: "slots" or "planned"
-    """
-    from mirage.kinds.filler.simulation import fill
-
-    frame, hold = _schedule(chosen, processors, policy, by_limits, words.save if variant == PLANNED else 0.0)
-    start = frame["submit"] + frame["wait"]
-    end = pl.select(pl.when(frame["run_time"] >= 0).then(start + frame["run_time"])).to_series()
-    width = frame["allocated_processors"].to_numpy()
-    begin, stop = float(frame["submit"].min() or 0), float(end.max() or 0)  # type: ignore[arg-type]
-    began, ended = (times.to_numpy().astype(np.float64) for times in (start, end))
-    fillers = fill(hold, np.where(np.isnan(ended), np.nan, began), ended, width, processors, words, variant, begin, stop)
-    return frame, simulated_executions(fillers, words)
-
-
-def _schedule(
+def schedule(
     chosen: Workload, processors: int, policy: str, by_limits: bool, grace: float
 ) -> tuple[pl.DataFrame, NDArray[np.float64]]:
     """Simulate the scheduler. Returns the schedule in columns of SWF with `preset` and `saving`, and the instants from which the
     jobs hold their processors.
 
-    grace: most seconds between such an instant and the start of the job, in which fillers save
+    grace: most seconds between such an instant and the start of the job, in which jobs beside the workload's leave its processors
     """
     from mirage.simulation import simulation  # numba takes a moment to load
 
@@ -144,7 +131,7 @@ def _schedule(
         submit, jobs["processors"].to_numpy(), runtime, plan.to_numpy(), processors, policy, grace, cancel=cancel.to_numpy()
     )
     began = pl.Series(start, nan_to_null=True)
-    # A job that is cancelled while fillers save for it ends when it starts.
+    # A job that is cancelled while others leave its processors ends when it starts.
     ran = pl.min_horizontal("runtime", pl.col("cancel") - pl.col("began")).clip(0)
     waited = pl.col("began").is_null()
     times = jobs.select("submit", "runtime", cancel=cancel, began=began, plan=plan).select(
@@ -188,7 +175,7 @@ def _metrics(
     processors: int,
     nodes: int | None,
     settings: MetricKnobs,
-    executions: pl.DataFrame | None = None,
+    tables: Mapping[str, pl.DataFrame] | None = None,
     lost: pl.DataFrame | None = None,
 ) -> dict[str, Any]:
     measured = definitions.compute(
@@ -196,7 +183,7 @@ def _metrics(
         processors,
         nodes,
         float(settings.tau),
-        kinds=None if executions is None else {FILLERS_FILE: executions},
+        tables=tables,
         executions=lost,
         w2_reading=settings.w2,
         immediate_below=1.0 if settings.immediate is None else float(settings.immediate),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from mirage.experiment import configuration, other_configurations, run_events
-from mirage.kinds.experiment import KINDS
+from mirage.experiment import aspects, configuration, other_configurations, run_events
 from mirage.knobs.knobs import Knobs
 
 
@@ -20,8 +19,7 @@ def cluster_variables(knobs: Knobs, shrink: Decimal = Decimal(100)) -> dict[str,
         variables["mirage_silent_nodes"] = True
     if others := run_events.configurations(knobs.events):
         variables["slurm_controller_other_configurations"] = other_configurations.variable(knobs, others)
-    for kind in KINDS:
-        variables |= kind.cluster_variables(knobs, shrink)
+    variables |= aspects.cluster_variables(knobs, shrink)
     if (site := configuration.site_of(knobs.scheduler)) is not None:
         variables |= {"slurm_controller_site_settings": site.settings, "slurm_controller_partitions": site.partitions}
         if knobs.nodes.steps == "auto" and site.sets_aside:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mirage.experiment import aspects
 from mirage.experiment.hosts import host_count
 from mirage.experiment.preflight import is_here
-from mirage.kinds.experiment import KINDS
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import MANAGERS, SLURM
 from mirage.knobs.table import BY_NAME
@@ -65,6 +65,6 @@ def _of_slurm_only(knobs: Knobs) -> tuple[tuple[str, bool, str], ...]:
         ("FAILURES", knobs.events.failures is not None, "events are carried out by Slurm's commands"),
         ("MAINTENANCE", knobs.events.maintenance is not None, "it needs reservations"),
         ("STEPS", knobs.nodes.steps == "yes", "steps of srun are Slurm's"),
-        *(kind.of_slurm(knobs) for kind in KINDS),
+        *aspects.of_slurm(knobs),
         ("ACCOUNTING", knobs.scheduler.accounting == "yes", "slurmdbd is Slurm's"),
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mirage import ROOT
-from mirage.experiment import configuration
+from mirage.experiment import aspects, configuration
 from mirage.experiment.configuration import Configuration
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import SLURM
@@ -36,8 +36,6 @@ def way(knobs: Knobs, before: str, after: str) -> str:
 
     Raises WrongUse with the reason why it cannot.
     """
-    from mirage.kinds import experiment as kinds  # it imports modules that import this one
-
     old, new = (configuration.of(_with(knobs, name).scheduler) for name in (before, after))
     own = configuration.of(knobs.scheduler)
     has_accounting = own.has_accounting(knobs)
@@ -49,7 +47,7 @@ def way(knobs: Knobs, before: str, after: str) -> str:
         raise _refused(f"it has no partition {gone[0]}: Slurm would end the jobs there")
     new.offer(knobs, knobs.nodes.machine)
     try:
-        kinds.check(_with(knobs, after))
+        aspects.check(_with(knobs, after))
         return way_of(_settings(knobs, old, has_accounting), _settings(knobs, new, has_accounting))
     except (ValueError, WrongUse) as error:
         raise _refused(error.message if isinstance(error, WrongUse) else str(error)) from None

@@ -17,12 +17,10 @@ import polars as pl
 from mirage.cluster_events import site_events
 from mirage.cluster_events.planned import PlannedEvent, as_csv, for_replay
 from mirage.cluster_events.site_events import SiteEvents
-from mirage.experiment import configuration, fractions, run_events, run_length, site, standing
+from mirage.experiment import aspects, configuration, fractions, run_events, run_length, site, standing
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.expected_queue import Queue, expected_queue
 from mirage.experiment.hosts import host_count
-from mirage.kinds import experiment as kinds
-from mirage.kinds.malleable import experiment as malleable
 from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import SLURM
@@ -205,13 +203,13 @@ class Prepared:
             raise WrongUse(
                 "think submits jobs at instants of their own, SUBMISSION in groups; give one of them", parameter="dependencies"
             )
-        chosen = malleable.applied(knobs, workload(knobs, trace, shrink), SLACK)
+        chosen = aspects.applied(knobs, workload(knobs, trace, shrink), SLACK)
         local, first = LocalTime.of(trace), float(chosen.jobs.select(pl.col("submit").min()).item() or 0.0)
         start = None if local.begin is None else local.begin + first
         recorded = _recorded(knobs, trace, chosen)
         made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen), calendar=local.date(first), recorded=recorded, start=start)
         if knobs.malleable.is_wanted:
-            malleable.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
+            aspects.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
         _ = made.events
         return made
 
@@ -302,12 +300,12 @@ class Prepared:
         length = run_length.length_of(self.knobs.clock.speed, self.queue, min(self.dues), *size, left=self.work_left)
         if length is None or self.knobs.clock.speed != EVENT:
             return length
-        return replace(length, replay=length.replay + self._real_seconds_of_kinds)
+        return replace(length, replay=length.replay + self._real_seconds_of_aspects)
 
     @cached_property
-    def _real_seconds_of_kinds(self) -> float:
-        """Real seconds by which filler jobs and malleable jobs make a replay on the event clock longer."""
-        return kinds.real_seconds(self)
+    def _real_seconds_of_aspects(self) -> float:
+        """Real seconds by which aspects of the run make a replay on the event clock longer."""
+        return aspects.real_seconds(self)
 
     def real_estimate(self) -> float | None:
         """Expected real seconds of the replay; None while SPEED is `auto`."""

@@ -6,9 +6,8 @@ from decimal import Decimal
 
 import polars as pl
 
-from mirage.experiment import configuration, site
+from mirage.experiment import aspects, configuration, site
 from mirage.experiment.prepare import SLACK, Prepared
-from mirage.kinds.experiment import KINDS
 from mirage.knobs.parse import MAX_SPEED, format_number
 from mirage.knobs.resolve import SHORT_INTERVALS
 from mirage.records.run_clock import EVENT
@@ -71,7 +70,7 @@ def remarks(run: Prepared) -> list[str]:
     lines += [words.format(counts[name]) for name, words in WAITS_AND_REQUESTS.items() if name in counts]
     if "arrays" in notes:
         lines.append(_arrays(run))
-    return [*lines, *(line for kind in KINDS for line in kind.remarks(run)), *_limits(run), *_resets(run)]
+    return [*lines, *aspects.remarks(run), *_limits(run), *_resets(run)]
 
 
 def sizes_and_presets(chosen: Workload) -> list[str]:

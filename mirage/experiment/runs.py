@@ -18,10 +18,9 @@ from typing import Any
 
 from mirage import RESULTS as RESULTS
 from mirage import ROOT
-from mirage.experiment import run_events
+from mirage.experiment import aspects, run_events
 from mirage.experiment.configuration import site_of
 from mirage.experiment.endings import Ending
-from mirage.kinds.filler.words import identity_of
 from mirage.knobs.knobs import Knobs, text_of
 from mirage.knobs.table import BY_NAME, METRICS
 from mirage.records.file_names import EXPERIMENT_FILE, RUN_FILE
@@ -69,8 +68,7 @@ def inputs(knobs: Knobs, trace_sha256: str, config: Path) -> dict[str, str]:
     """Inputs of a run by name. The trace, the configuration and the slurm.conf are represented by checksums of their content."""
     chosen = knobs.inputs()
     chosen["SLURM_CONF"] = slurm_conf_digest(knobs)
-    if knobs.fillers.words:
-        chosen["FILLER_JOBS"] = identity_of(knobs.fillers.words)
+    chosen |= aspects.identities(knobs)
     if knobs.events.path:
         chosen["EVENTS"] = run_events.digest(knobs.events)
     chosen["TRACE"] = trace_sha256

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mirage.experiment import aspects
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import Prepared
-from mirage.kinds.experiment import RUN_SETTINGS
 from mirage.knobs.parse import Speed
 
 
@@ -33,5 +33,5 @@ def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) 
         "experiment_warmup_cut": knobs.metrics.warmup_cut,
         "experiment_cooldown_cut": knobs.metrics.cooldown_cut,
         "experiment_events": prepared.events_of_replay(),
-        "experiment_kinds": {name: value for of in RUN_SETTINGS for name, value in of(knobs, prepared.shrink).items()},
+        "experiment_kinds": aspects.run_settings(knobs, prepared.shrink),
     }

@@ -40,7 +40,6 @@ from typing import Any
 
 import polars as pl
 
-from mirage.kinds.filler.metrics import FILLERS_SCHEMA
 from mirage.metrics.classes import by_class
 from mirage.metrics.formulas import MeanByNodes, OfSchedule, Settings, Value, Values
 from mirage.metrics.jobs_frame import (
@@ -64,7 +63,6 @@ from slurm_mirage.base.errors import WrongUse
 __all__ = [
     "ALLOCATIONS_SCHEMA",
     "EXECUTIONS_SCHEMA",
-    "FILLERS_SCHEMA",
     "JOBS_SCHEMA",
     "METRICS",
     "SUSPENSIONS_SCHEMA",
@@ -97,7 +95,7 @@ def compute(
     suspensions: pl.DataFrame | None = None,
     allocations: pl.DataFrame | None = None,
     executions: pl.DataFrame | None = None,
-    kinds: Mapping[str, pl.DataFrame] | None = None,
+    tables: Mapping[str, pl.DataFrame] | None = None,
     availability: pl.DataFrame | str | None = None,
     w2_reading: str = "magnitude",
     immediate_below: float = 1.0,
@@ -113,7 +111,7 @@ def compute(
     suspensions: columns job, suspend, resume (suspensions.csv), all of them; None if not known
     allocations: columns of `ALLOCATIONS_SCHEMA` (allocations.csv): changes of size after the start; None: no job changed its size
     executions: columns of `EXECUTIONS_SCHEMA` (executions.csv): executions before the last one; None: no job had any
-    kinds: tables of the kinds of jobs, by the names of their files (`kinds.records`); None: none
+    tables: those of aspects, by the names of a run's files; None: none
     availability: columns of `AVAILABILITY_SCHEMA` (availability.csv): when nodes were out of service; None: never; a text: why that
         is not known
     w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t)
@@ -125,8 +123,8 @@ def compute(
     """
     _check_settings(processors, nodes, tau, w2_reading, immediate_below)
     chosen = Settings(processors, nodes, tau, w2_reading, immediate_below)
-    tables = {"suspensions": suspensions, "allocations": allocations, "executions": executions}
-    population = Population.of(jobs, processors, nodes, warmup_cut, cooldown_cut, **tables)
+    changes = {"suspensions": suspensions, "allocations": allocations, "executions": executions}
+    population = Population.of(jobs, processors, nodes, warmup_cut, cooldown_cut, **changes)
     inside, window = population.inside, population.window
     values: Values = dict.fromkeys(METRICS, _NOBODY)
     busy_nodes: pl.DataFrame | str = _NOBODY
@@ -134,7 +132,7 @@ def compute(
     steady: dict[str, Any] = {"window": None, "jobs": 0, "metrics": None, "reason": _NOBODY}
     if window is not None:
         of_jobs, narrower = over_jobs(inside, {name: metric.formula for name, metric in METRICS.items()}, chosen)
-        schedule = MeasuredSchedule(population, window, chosen, suspensions, kinds or {}, availability)
+        schedule = MeasuredSchedule(population, window, chosen, suspensions, tables or {}, availability)
         values |= of_jobs | _of_schedule(schedule, METRICS)
         busy_nodes = schedule.busy_nodes
         excluded = excluded | narrower

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from mirage.kinds import metrics as kinds
+from mirage.aspects import offers
 from mirage.metrics import availability
 from mirage.metrics import usage_over_time as usage
 from mirage.metrics.formulas import (
@@ -238,7 +238,7 @@ _ALL = (
         is_share=True,
         main_if="wasted_fraction",
     ),
-    *kinds.METRICS,
+    *(metric for metrics in offers("metrics", "METRICS") for metric in metrics),
     Metric(
         "loss_of_capacity",
         "",
@@ -387,7 +387,7 @@ _ALL = (
     ),
 )
 
-METRICS = {metric.name: metric for metric in _ALL}
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 """All metrics by name, in the order in which they are shown."""
 
 

@@ -23,7 +23,7 @@ class MeasuredSchedule:
     """A schedule with at least one measured job, for formulas of the whole schedule.
 
     suspensions: columns job, suspend, resume, of all jobs; None if not known
-    kinds: tables of the kinds of jobs, by the names of their files
+    tables: those of aspects, by the names of a run's files
     availability: columns of `availability.AVAILABILITY_SCHEMA`; None if no event took nodes out of service; a text: why it is not
         known
     """
@@ -32,7 +32,7 @@ class MeasuredSchedule:
     window: Window
     settings: Settings
     suspensions: pl.DataFrame | None
-    kinds: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     availability: pl.DataFrame | str | None = None
 
     def within(self, part: Population) -> MeasuredSchedule:

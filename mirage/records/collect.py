@@ -19,16 +19,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import polars as pl
 from polars import col
 
-from mirage.kinds.filler import records as fillers
-from mirage.kinds.malleable import records as resizes
 from mirage.metrics.availability import AVAILABILITY_SCHEMA
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
-from mirage.records import cluster_events, disagreements
+from mirage.records import aspects, cluster_events, disagreements
+from mirage.records.aspects import OfRun, Sources
 from mirage.records.file_names import EVENTS_FILE, JOURNAL_FILE, PLAN_FILE
 from mirage.records.run_clock import is_event, may_be_event
 from mirage.records.run_folder import RunFolder
@@ -59,6 +58,7 @@ from slurm_mirage.rm.evidence import Names
 from slurm_mirage.rm.managers import DEFAULT
 from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
+Of = TypeVar("Of", bound=OfRun)
 _JOB = ["id", "slurm_id"]
 _TYPES = {int: pl.Int64, float: pl.Float64, str: pl.String}
 _PLAN: Schema = {
@@ -104,9 +104,9 @@ class Collected:
     stretch: time for which Slurm held processors in the last execution beyond the planned run time and suspensions, +- 1 virtual
         second; of jobs killed at their time limit in their first execution beyond the limit, less what the manager itself takes to
         kill them (`Records.over_limit`); null for jobs that did not end in one of these ways
-    expected: what a malleable job should have taken with the sizes that it had, their costs, and its waits for the broker; null for
-        others, and without sigsleep's record
-    broker_waited: time for which a malleable job waited for the broker; null for others
+    expected: what a job that may change its size should have taken with the sizes that it had, their costs, and its own waits; null
+        for others, and without sigsleep's record
+    own_waits: time for which the program of such a job waited for an answer, by its own record; null for others
     limit: time limit
     slurm_submit, slurm_end: submission and last end as Slurm recorded them, truncated to 1 virtual second
     own_end: the last end as sigsleep recorded it
@@ -114,7 +114,7 @@ class Collected:
     launch_error: standard error of the cost of its launch; null if that was not measured
     clipped: whether its planned run time was shorter than the cost of its launch, so that its program ran for 0 s
     freed: from the end that Slurm recorded until its processors were free again; null if that is not known
-    vacated: instant at which fillers had left its nodes for it; null if they were not the last that held them
+    vacated: instant at which jobs beside the workload's had left its nodes for it; null if they were not the last that held them
     """
     disagreements: pl.DataFrame
     """Disagreements of the records: id (null: not about a job), kind, seconds (null: not about a time). docs/records.md lists the
@@ -152,18 +152,12 @@ class Collected:
     """Whether the run was on the event clock (run_clock.py)."""
     may_have_event_clock: bool = False
     """Whether the run was at a constant SPEED on a cluster of Slurm on one host, which can have the event clock (run_clock.py)."""
-    malleable: int = 0
-    """Number of jobs of the plan that may change their size."""
     allocations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ALLOCATIONS_SCHEMA))
     """Columns of `ALLOCATIONS_SCHEMA`: changes of size of the jobs' last executions."""
-    resizes: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=resizes.RESIZES_SCHEMA))
-    """Columns of `RESIZES_SCHEMA`."""
-    broker: dict[str, Any] = field(default_factory=dict)
-    """What the broker answered and how long it took (`resizes.summary`)."""
     executions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXECUTIONS_SCHEMA))
     """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
-    fillers: fillers.Fillers | None = None
-    """What the filler jobs did, which do not belong to the run's jobs; None without any."""
+    aspects: tuple[OfRun, ...] = ()
+    """What the aspects have that the run has."""
     events: cluster_events.ClusterEvents = field(default_factory=cluster_events.ClusterEvents)
     """The events of the run; none without EVENTS, FAILURES and MAINTENANCE."""
     caused: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=cluster_events.CAUSED_SCHEMA))
@@ -181,11 +175,26 @@ class Collected:
     frees_at_end: bool = False
     """Whether the resource manager's record ends a job when its processors are free: `freed` is not measured apart then."""
 
+    def of(self, kind: type[Of]) -> Of | None:
+        """What an aspect has of the run, by its class; None for a run without it."""
+        return next((of_run for of_run in self.aspects if isinstance(of_run, kind)), None)
+
+    @property
+    def changes_sizes(self) -> bool:
+        """Whether jobs of the run may change their number of nodes while they run."""
+        return any(of_run.changes_sizes for of_run in self.aspects)
+
+    @property
+    def beside(self) -> pl.DataFrame | None:
+        """Executions of jobs beside the workload's, on nodes that these left idle: start, end. None without such jobs."""
+        tables = [table for of_run in self.aspects if (table := of_run.beside()) is not None]
+        return pl.concat(tables) if tables else None
+
 
 def collect(run: RunFolder) -> Collected:
     """Joins the records of a run: workload, plan, journal, the resource manager's completion log (Slurm's is jobcomp.log), the
     jobs' own records and, if they exist, what the manager said of jobs after their end, when processors were free again (Slurm's
-    is freed.csv), what the broker answered, and the fillers' records.
+    is freed.csv), and the records of the aspects.
 
     The workload has a row per job: id, submit, runtime, requested (trace seconds), and optionally limit_extended, priority, preset,
     user, group, executable, queue. Raises WrongUse if the folder does not hold a started run of this workload.
@@ -207,7 +216,7 @@ def collect(run: RunFolder) -> Collected:
     recorded = with_task_ids(run.read_sigsleep(), submitted)
     records, pauses, damage = recorded.records, recorded.pauses, recorded.damage
     runs = slurm_executions(lines)
-    answers, costs = resizes.of_jobs(*resizes.read_answers(run.path / resizes.BROKER_FILE), submitted, clock.virtual_ns - NS)
+    own = aspects.collect(Sources(run, log, ahead, time, plan, submitted, pauses, clock.virtual_ns - NS))
     freed = run.read_freed()
     held = min(run.scheduling.longest_hold, longest_cycle(run.diagnostics) or 0.0)
     layout = run.layout
@@ -223,19 +232,16 @@ def collect(run: RunFolder) -> Collected:
     ):
         joined = joined.join(record, on=_JOB, how="left", maintain_order="left")
     joined = _with_launches(_verdicts(_with_submission(_with_start(joined))), journal.launch_cost, clock)
-    joined = resizes.with_sizes(joined, recorded.sizes)
-    joined = joined.join(resizes.surpluses(joined, pauses, answers), on="id", how="left", maintain_order="left")
-    changes = resizes.resizes(answers, costs, submitted, time)
-    malleable = plan.filter(col("malleable") != "").height
-    filled = fillers.collect(run, log, ahead, time)
+    joined = _with_sizes(joined, recorded.sizes)
+    joined = _with(joined, [of_run.surpluses(joined) for of_run in own], "surplus", pl.Int64)
     halted_by_events = clock.real_to_trace(journal.halted_by_events)
     told_late = cluster_events.told_late(events, joined, time, halted_by_events)
-    own_names = [*_own_names(plan, settings), *resizes.helpers(submitted["slurm_id"])]
-    foreign = foreign_jobs(log, ahead, run.read_queue(), own_names, time.virtual_ns(journal.last_sign))
+    foreign = foreign_jobs(log, ahead, run.read_queue(), _own_names(plan, settings), time.virtual_ns(journal.last_sign))
     evidence = _evidence(joined, time, manager.over_limit(run.configuration, clock.speed))
     jobs = _jobs(joined, time)
     starts = pl.concat([jobs.select("id", "start", "end"), evidence.select("slurm_id")], how="horizontal")
-    evidence = evidence.join(fillers.vacated(filled, starts, log, time.second), on="id", how="left", maintain_order="left")
+    evidence = _with(evidence, [of_run.vacated(starts) for of_run in own], "vacated", pl.Float64)
+    changes = [changed for of_run in own if (changed := of_run.allocations(joined)) is not None]
     return Collected(
         jobs=jobs,
         suspensions=_suspensions(pauses.join(submitted, on=_JOB, how="semi"), time),
@@ -266,17 +272,14 @@ def collect(run: RunFolder) -> Collected:
         launches=journal.launch_cost,
         freed_reason=freed.reason,
         unsubmitted=plan.height - submitted.height,
-        foreign=foreign if filled is None else foreign.filter(~fillers.is_filler(col("name"))),
+        foreign=foreign.filter(~of_run.names() for of_run in own) if own else foreign,
         halts=journal.halts,
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),
         on_event_clock=is_event(settings),
         may_have_event_clock=may_be_event(settings, run.experiment),
-        malleable=malleable,
-        allocations=resizes.allocations(joined, answers, time),
-        resizes=changes,
-        broker=resizes.summary(answers, changes, malleable),
-        fillers=filled,
+        allocations=pl.concat([pl.DataFrame(schema=ALLOCATIONS_SCHEMA), *changes]),
+        aspects=own,
         names=manager.names,
         frees_at_end=manager.frees_at_end,
     )
@@ -337,6 +340,29 @@ def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.Data
         v_began=time.virtual_of_real(col("began")),
         v_accepted=time.virtual_of_real(col("accepted")),
         cancel_wanted=col("cancel_after").is_not_null() | col("index").is_in(journal.cancelled),
+    )
+
+
+def _with(frame: pl.DataFrame, tables: Sequence[pl.DataFrame | None], name: str, kind: Any) -> pl.DataFrame:
+    """The rows with the column `name` of tables of aspects, which have it by `id`; null where none has it."""
+    known = [pl.DataFrame(schema={"id": pl.Int64, name: kind}), *(table for table in tables if table is not None)]
+    return frame.join(pl.concat(known), on="id", how="left", maintain_order="left")
+
+
+def _with_sizes(joined: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
+    """Adds what sigsleep recorded of each job's last execution: r_sizes (nodes at the start, and after each change) and r_changes
+    (instants of the changes); null for jobs of one size, and without a record.
+
+    sizes: id, slurm_id, restart, v_from, nodes
+    """
+    same = ["id", "slurm_id", "restart"]
+    lists = sizes.group_by(same, maintain_order=True).agg(r_sizes="nodes", r_changes="v_from")
+    frame = joined.join(lists, on=same, how="left", maintain_order="left")
+    is_known = col("recorded") & (col("malleable") != "")
+    nothing = pl.lit([], pl.List(pl.Int64))
+    return frame.with_columns(
+        r_sizes=pl.when(is_known).then(pl.concat_list("nodes", pl.coalesce("r_sizes", nothing))),
+        r_changes=pl.when(is_known).then(pl.coalesce("r_changes", nothing)),
     )
 
 
@@ -515,7 +541,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, grace: float) -> pl.DataFrame
     at_limit = (col("state") == "TIMEOUT") & (col("restarts") == 0) & (col("s_sizes").list.len() == 1).fill_null(True)
     beyond = time.length(held - col("v_suspended").fill_null(0)) - limit
     late = pl.when(beyond > 0).then((beyond - grace * time.second).clip(0)).otherwise(beyond)
-    # What a malleable job should have taken follows from its sizes.
+    # What a job that may change its size should have taken follows from its sizes.
     by_sizes = time.length(col("r_end") - col("r_start") - col("r_stopped") - col("surplus"))
     needed = pl.coalesce(by_sizes, wanted)
     stretch = pl.when(completed).then(time.length(held - col("r_stopped")) - needed).when(at_limit).then(late)
@@ -534,7 +560,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, grace: float) -> pl.DataFrame
         suspended_apart=time.length(apart).abs(),
         stretch=stretch,
         expected=by_sizes,
-        broker_waited=pl.when(col("r_sizes").is_not_null()).then(time.length(col("r_waited"))),
+        own_waits=pl.when(col("r_sizes").is_not_null()).then(time.length(col("r_waited"))),
         limit=limit,
         slurm_submit=time.trace(col("s_submit")),
         slurm_end=time.trace(col("s_end")),

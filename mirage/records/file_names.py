@@ -1,5 +1,5 @@
 """Names of the files in the folder of a run, a sweep or a comparison. Those of the manager's records are in `rm.api.Records`,
-those of a kind of jobs in `mirage.kinds.NAME.records`.
+those of an aspect in its package (`mirage.aspects`).
 """
 
 from __future__ import annotations

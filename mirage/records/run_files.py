@@ -6,7 +6,6 @@ import polars as pl
 import polars.selectors as cs
 from polars import col
 
-from mirage.kinds.records import KINDS
 from mirage.records.collect import Collected
 from mirage.records.file_names import (
     AVAILABILITY_FILE,
@@ -23,8 +22,8 @@ _STATUS = {"COMPLETED": 1, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "CANCELLED
 
 def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes]:
     """The files' content, by name; `processors` and `nodes` of the machine go into the header of schedule.swf. executions.csv is
-    there if a job had more than one execution, availability.csv if events took nodes out of service, and the tables of a kind of
-    jobs if there were such jobs."""
+    there if a job had more than one execution, availability.csv if events took nodes out of service, and the tables of
+    the aspects that the run has."""
     files: dict[str, bytes] = {
         JOBS_FILE: csv_of(collected.jobs),
         SUSPENSIONS_FILE: csv_of(collected.suspensions),
@@ -34,7 +33,7 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
         files[EXECUTIONS_FILE] = csv_of(collected.executions)
     if not collected.availability.is_empty():
         files[AVAILABILITY_FILE] = csv_of(collected.availability)
-    return files | {name: csv_of(table) for kind in KINDS for name, table in kind.tables(collected).items()}
+    return files | {name: csv_of(table) for of_run in collected.aspects for name, table in of_run.tables(collected).items()}
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:

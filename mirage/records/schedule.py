@@ -9,7 +9,6 @@ from pathlib import Path
 
 import polars as pl
 
-from mirage.kinds.records import READERS
 from mirage.metrics.availability import NOT_RECORDED, OF_NO_EVENT
 from mirage.metrics.immediate_start import OF_LOGS, OF_RUNS
 from mirage.metrics.jobs_frame import (
@@ -24,6 +23,7 @@ from mirage.metrics.jobs_frame import (
     suspensions_from_sigsleep,
 )
 from mirage.records.allocations import read_allocations
+from mirage.records.aspects import read_tables
 from mirage.records.availability import read_availability
 from mirage.records.executions import read_executions
 from mirage.records.file_names import (
@@ -70,7 +70,7 @@ class Schedule:
     suspensions: job, suspend, resume; None if not known
     allocations: columns of `jobs_frame.ALLOCATIONS_SCHEMA`, changes of size after the start; None if no job changed its size
     executions: columns of `jobs_frame.EXECUTIONS_SCHEMA`, executions before the last one; None if no job had any
-    kinds: tables of the kinds of jobs, by the names of their files
+    tables: those of aspects, by the names of a run's files
     availability: columns of `availability.AVAILABILITY_SCHEMA`; None if no event took nodes out of service; a text, why it is not
         known, but for jobs.csv
     processors, nodes: of the machine; None if not known
@@ -93,7 +93,7 @@ class Schedule:
     immediate_below: float = OF_LOGS
     allocations: pl.DataFrame | None = None
     executions: pl.DataFrame | None = None
-    kinds: dict[str, pl.DataFrame] = field(default_factory=dict)
+    tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     availability: pl.DataFrame | str | None = NOT_RECORDED
     unread: Unread = field(default_factory=Unread)
 
@@ -129,7 +129,7 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
         check_rows(path, every, _FAULTS, "trace")
         resized = read_allocations(run.path / ALLOCATIONS_FILE, every, "trace") if run.has(ALLOCATIONS_FILE) else None
         again = read_executions(run.path / EXECUTIONS_FILE, every, "trace") if run.has(EXECUTIONS_FILE) else None
-        own = {name: table for read in READERS for name, table in read(run, "trace").items()}
+        own = read_tables(run, "trace")
         out: pl.DataFrame | str | None = (
             read_availability(run.path / AVAILABILITY_FILE, "trace") if run.has(AVAILABILITY_FILE) else None
         )

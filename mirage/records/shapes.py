@@ -5,6 +5,7 @@ The shapes name the members that are read; earlier releases did not write all of
 
 from __future__ import annotations
 
+from mirage.aspects import offers
 from slurm_mirage.base.strict_json import (
     COUNT,
     FLAG,
@@ -57,9 +58,9 @@ _FIGURES = (
     *("launch_cost_error", "launch_cost_share", "clipped", "freed_p50", "freed_p99", "freed_known", "nodes_not_responding"),
     *("backfill_cycle_max", "retries", "resubmitted", "foreign_jobs", "requeued", "copies_cancelled", "reruns_cancelled"),
     *("interrupted", "halted", "limits_extended", "host_cpu", "host_cpu_saturated", "clock_speed", "clock_offset_max"),
-    *("released", "disagreements", "suspended_compared", "suspended_apart_max", "false_quiet_share", "resizes"),
+    *("released", "disagreements", "suspended_compared", "suspended_apart_max", "false_quiet_share"),
     *("dispatch_gap_mean", "dispatch_gap_p99", "dispatch_gap_of_load", "dispatch_gap_jobs", "nodes_lacking", "backfill_cycle_mean"),
-    *("resizes_not_done", "resize_delay_mean", "resize_delay_p50", "resize_delay_p99", "broker_wait_share", "allocated_most"),
+    *(name for figures in offers("metrics", "FIGURES") for name, *_ in figures),
 )
 _VALIDITY = Object(
     {

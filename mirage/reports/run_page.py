@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from mirage.kinds.page import SECTIONS as KIND_SECTIONS
+from mirage.aspects import offers
 from mirage.metrics import metrics as definitions
 from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS, main_of
@@ -117,7 +117,7 @@ def _sections(run: Run) -> Iterable[Section]:
         yield suspensions
     if (happened := run_events.section(run)) is not None:
         yield happened
-    yield from filter(None, (section(run) for section in KIND_SECTIONS))
+    yield from filter(None, (section(run) for section in offers("page", "section")))
     yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True), *_stretch_by_class(run)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
     tables = inputs(run.experiment, run.unused)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from mirage.kinds.page import PANELS
+from mirage.aspects import offers
 from mirage.records.run_clock import EVENT, speed_of_records
 from mirage.reports import node_picture, run_events
 from mirage.reports.page import Part, Section, Table
@@ -39,7 +39,7 @@ def over_time(run: Run) -> Section:
     panels = [
         _levels(frame, "busy", "Processors in use", busy, log and log[0], run.processors),
         _levels(frame, "waiting", "Processors requested by waiting jobs", waiting, log and log[1], None),
-        *(panel(run, frame, busy) for panel in PANELS),
+        *(panel(run, frame, busy) for panel in offers("page", "panel")),
         node_picture.panel(run, frame),
         _suspended(run, frame),
         _shares(run, frame),

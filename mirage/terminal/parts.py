@@ -1,20 +1,19 @@
-"""Sentences about the part of a schedule that was measured, its steady part, jobs that never started, and the kinds of jobs."""
+"""Sentences about the part of a schedule that was measured, its steady part, jobs that never started, and the aspects."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from mirage.kinds.verdict import SENTENCES
 from mirage.metrics.registry import METRICS
+from mirage.verdict import aspects
 
 _DIGITS = 4
 
 
 def parts_of(metrics: Mapping[str, Any]) -> list[str]:
     """Sentences without a full stop about what metrics.json was measured on. Times are seconds of the trace."""
-    of_kinds = [sentence for sentences in SENTENCES for sentence in sentences(metrics)]
-    return [*_measured(metrics), *_steady(metrics), *_censored(metrics), *of_kinds]
+    return [*_measured(metrics), *_steady(metrics), *_censored(metrics), *aspects.sentences(metrics)]
 
 
 def limits_of(metrics: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,6 @@ from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
-from mirage.kinds.verdict import KINDS
 from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
 from mirage.statistics.other_jobs import ONLY_THESE
@@ -17,6 +16,7 @@ from mirage.terminal.console import PlainConsole
 from mirage.terminal.parts import parts_of
 from mirage.terminal.screen import Screen
 from mirage.text.words import about, three_digits, two_digits
+from mirage.verdict import aspects
 from mirage.verdict.features import unused_rows
 from mirage.verdict.verdict import inconclusive_metrics
 from slurm_mirage.rm.registry import names_of
@@ -66,7 +66,7 @@ VALIDITY = (
     ("host_cpu", "processors of the host busy", "share"),
     ("host_cpu_saturated", "samples in which they were busy throughout", "share"),
     ("clock_speed", "speed of {manager}'s clock", ""),
-    *(figure for kind in KINDS for figure in kind.FIGURES),
+    *aspects.shown_figures(),
     ("false_quiet_share", "time that the event clock may have let pass while the host worked, as a share of the run's", "share"),
 )
 

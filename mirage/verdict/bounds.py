@@ -12,7 +12,7 @@ from typing import Any
 
 from mirage.metrics.classes import ALL
 from mirage.records.collect import Collected
-from mirage.verdict import event_clock, incidents
+from mirage.verdict import aspects, event_clock, incidents
 from mirage.verdict.advice import counted, remedy
 from mirage.verdict.resolution import Resolution, Scales
 from mirage.verdict.thresholds import Thresholds
@@ -57,8 +57,8 @@ _NAMES = {
     "backfill_cycle_mean": "mean {cycle}",
     "backfill_cycle_max": "longest {cycle}",  # bounded by earlier releases
     "clock_offset_max": "the difference between the hosts' clocks",
-    "broker_wait_share": "the time for which malleable jobs waited for the broker",
     "false_quiet_share": "the time that the event clock may have let pass while the host worked",
+    **{bound.figure: bound.name for bound in aspects.bounds()},
 }
 _OF_WHAT = {
     "dispatch_gap_of_load": " of the jobs' processor time",
@@ -68,8 +68,8 @@ _OF_WHAT = {
     "stretch_share_p99": " of a job's run time",
     "launch_cost_share": " of a job's run time",
     "clipped": " of the jobs",
-    "broker_wait_share": " of the time that they ran",
     "false_quiet_share": " of the run's time",
+    **{bound.figure: bound.of_what for bound in aspects.bounds()},
 }
 
 HALTED = frozenset({"halted"})
@@ -131,7 +131,7 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         ),
         "backfill_cycle_mean": of_manager("backfill_cycle"),
         "clock_offset_max": time("clock_offset", "median run time", runtime),
-        **({"broker_wait_share": share("broker_wait_share")} if collected.malleable else {}),
+        **{bound.figure: share(bound.threshold) for bound in aspects.bounds() if collected.of(bound.of_run) is not None},
         **of_event_clock,
     }
 

@@ -7,7 +7,7 @@ the emulation was late: `late` has all of it. On the event clock time stands whi
 timers postpone a start, and `late` is `gap`.
 
 They are known for one queue in order of submission: not with several partitions, priorities, dependencies, enforced limits of
-accounts, memory, filler jobs, or events of the run.
+accounts, memory, jobs beside the workload's, or events of the run.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _rules_are_known(collected: Collected, layout: Layout, scheduling: Schedulin
     apart = known.select(col("dependent") | (col("request") != "") | limited | (col("memory").fill_null(0) > 0)).to_series().any()
     return (
         scheduling.by_submission
-        and collected.fillers is None
+        and collected.beside is None
         and not collected.events
         and not apart
         # With one processor a node, a job that takes whole nodes takes no others than one that does not.

@@ -1,4 +1,4 @@
-"""Optional features, such as fillers: whether a run or a recorded schedule used them. Tables and pages leave out unused ones."""
+"""Optional features, such as suspensions: whether a run or a recorded schedule used them. Pages leave out unused ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mirage.kinds.verdict import KINDS, KindVerdict
 from mirage.metrics.registry import METRICS
+from mirage.verdict import aspects
 from mirage.verdict.event_clock import charges
 
 _Given = Callable[[str, str], bool]
@@ -39,12 +39,11 @@ def _metrics(main_if: str) -> tuple[str, ...]:
     return tuple(name for name, metric in METRICS.items() if metric.main_if == main_if)
 
 
-def _of_kind(kind: KindVerdict) -> Feature:
-    """A kind of jobs is used where its first knob is given, where metrics.json has its member, or where its metrics say so."""
-    used = _positive(kind.METRICS[0].main_if)
-    names = (*(metric.name for metric in kind.METRICS), *(name for name, *_ in kind.FIGURES), *kind.KNOBS)
+def _of_aspect(rows: aspects.Rows) -> Feature:
+    """An aspect is used where its first knob is given, where metrics.json has its member, or where its metrics say so."""
+    used = _positive(rows.main_if)
     return Feature(
-        lambda content, given: given(kind.KNOBS[0], kind.UNUSED) or kind.MEMBER in content or used(content, given), names
+        lambda content, given: given(rows.knobs[0], rows.unused) or rows.member in content or used(content, given), rows.names
     )
 
 
@@ -52,7 +51,7 @@ _FEATURES = (
     Feature(_positive("suspended_fraction"), ("suspensions_mean", "suspended_mean", "suspended_fraction")),
     Feature(_positive("wasted_fraction"), _metrics("wasted_fraction")),
     Feature(_positive("absent_fraction"), _metrics("absent_fraction")),
-    *map(_of_kind, KINDS),
+    *map(_of_aspect, aspects.rows()),
     # Only with a constant speed above 1 is a launch taken off a job.
     Feature(
         lambda content, _: content.get("validity", {}).get("launch_cost") != 0,

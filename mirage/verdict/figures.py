@@ -10,12 +10,11 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.kinds.verdict import KINDS
 from mirage.records.collect import Collected
 from mirage.records.rounding import quantile, rounded
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import SILENT, lacking_nodes, longest_cycle, mean_cycle
-from mirage.verdict import clock_speed, event_clock, events, incidents
+from mirage.verdict import aspects, clock_speed, event_clock, events, incidents
 from mirage.verdict.resolution import Resolution, Scales
 from mirage.verdict.start_latency import start_latencies
 from mirage.verdict.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
@@ -100,7 +99,7 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
         "disagreements_by_kind": dict(sorted(collected.disagreements["kind"].value_counts().iter_rows())),
         "suspended_compared": evidence["suspended_apart"].count(),
         "suspended_apart_max": rounded(evidence["suspended_apart"].max()),
-        **{name: figure for kind in KINDS for name, figure in kind.figures(collected).items()},
+        **aspects.figures(collected),
         **(event_clock.measured(result) if collected.on_event_clock else {}),
     }
 

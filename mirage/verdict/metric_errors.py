@@ -13,7 +13,6 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.kinds.verdict import ERRORS
 from mirage.metrics import classes as job_classes
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
@@ -21,7 +20,7 @@ from mirage.records.collect import Collected
 from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 from mirage.statistics.sums_over_jobs import CLASS_METRICS
-from mirage.verdict import dispatch_gaps
+from mirage.verdict import aspects, dispatch_gaps
 from mirage.verdict.thresholds import KNOWN_SHARE
 from slurm_mirage.rm.evidence import Scheduling
 
@@ -65,10 +64,10 @@ def errors(
     if unknown := "" if frame.is_empty() else _unknown_delays(frame):
         emulation = dict.fromkeys(emulation, unknown)
     elif population.window is not None:
-        # The manager itself postpones a start until the fillers in its way have saved.
+        # The manager itself postpones a start until jobs beside the workload's have left its nodes.
         # At a constant speed nobody knows whether the scheduler or the emulation postponed a start.
         own = dispatch_gaps.own_delay(run, scheduling) if run.on_event_clock else 0.0
-        own = math.inf if run.fillers is not None else own
+        own = math.inf if run.beside is not None else own
         if run.events:
             # Nodes that were absent or reserved postponed starts.
             latency = measured["validity"]["start_latency_p50"] or 0.0
@@ -87,8 +86,7 @@ def errors(
             emulation["goodput"] = float(emulation["utilisation"]) * (1 - wasted)
         emulation |= _like_others(measured["metrics"], emulation)
         capacity = settings.processors * population.window.length
-        for errors_of in ERRORS:
-            emulation |= errors_of(run, measured["metrics"], emulation, capacity)
+        emulation |= aspects.errors(run, measured["metrics"], emulation, capacity)
         if share := measured["validity"].get("false_quiet_share"):
             emulation |= with_false_quiets(emulation, measured["metrics"], share)
             classes = [with_false_quiets(widths, row, share) for widths, row in zip(classes, measured["classes"], strict=True)]

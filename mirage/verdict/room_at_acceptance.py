@@ -39,7 +39,7 @@ _ALL = 1 << 40
 
 def with_room(candidates: pl.DataFrame, jobs: pl.DataFrame, collected: Collected, layout: Layout, slack: float) -> pl.Series:
     """Ids of the candidates that certainly had room; none where the nodes of some job are not known, or where nodes were taken
-    otherwise: by fillers, or by jobs that change their size.
+    otherwise: by jobs beside the workload's, or by jobs that change their size.
 
     candidates: some of the jobs; jobs: columns of `collected.jobs` and its evidence, with accepted and left, the instants at which
         each joined and left the queue; slack: trace seconds before and after an absence in which nodes may be out of service
@@ -47,7 +47,7 @@ def with_room(candidates: pl.DataFrame, jobs: pl.DataFrame, collected: Collected
     none = pl.Series("id", [], pl.Int64)
     started = jobs.drop_nulls("start")["id"]
     is_known = bool(started.is_in(collected.placements["job"].implode()).all())
-    if not is_known or collected.fillers is not None or collected.malleable:
+    if not is_known or collected.beside is not None or collected.changes_sizes:
         return none
     requests = {text: Request.parse(text) for text in jobs["request"].unique()}
     asked = {job["id"]: _Asked.of(job, requests[job["request"]]) for job in jobs.iter_rows(named=True)}

@@ -12,8 +12,6 @@ from typing import Any
 
 import polars as pl
 
-from mirage.kinds.records import KINDS
-from mirage.kinds.verdict import MEMBERS
 from mirage.metrics import availability, metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.gpu_use import gpu_use
@@ -25,7 +23,7 @@ from mirage.records.collect import Collected, collect
 from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE, REASONS_FILE, WAITS_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import lacking_nodes
-from mirage.verdict import dispatch_gaps, events, metric_errors, validity
+from mirage.verdict import aspects, dispatch_gaps, events, metric_errors, validity
 from mirage.verdict.thresholds import Thresholds
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
@@ -62,10 +60,10 @@ def results(
         "executions": run_files.rounded(collected.executions),
         "allocations": _allocations(run, collected, jobs),
     }
-    own = {name: run_files.rounded(table) for kind in KINDS for name, table in kind.tables(collected).items()}
+    own = {name: run_files.rounded(table) for of_run in collected.aspects for name, table in of_run.tables(collected).items()}
     layout = run.machine(processors, nodes)
     absent = _absent(run, collected, layout, bounds)
-    whole: dict[str, Any] = {"immediate_below": OF_RUNS, "kinds": own, "availability": absent, **changes}
+    whole: dict[str, Any] = {"immediate_below": OF_RUNS, "tables": own, "availability": absent, **changes}
     settings: dict[str, Any] = {"warmup_cut": cuts[0], "cooldown_cut": cuts[1], **whole}
     uncut = ""
     try:
@@ -75,8 +73,6 @@ def results(
             raise
         uncut, cuts = f"{error.message}; the whole schedule is measured", ("0", "0")
         member = metrics.compute(jobs, processors, nodes, tau, **whole)
-    if collected.malleable:
-        member["resizes"] = collected.broker
     if "not_played" in workload.columns:  # not in a folder of an earlier release
         plain = set(run.journal.plain)
         refused = {row.id for row in run.read_plan() if row.index in plain} if plain else set()
@@ -97,8 +93,7 @@ def results(
     if uncut:
         validity.add_unsure(member["validity"], uncut)
     population = Population.of(jobs, processors, nodes, *cuts, **changes)
-    for members_of in MEMBERS:
-        member |= members_of(collected, member, population, changes["suspensions"])
+    member |= aspects.members(collected, member, population, changes["suspensions"])
     if layout.gpus:
         asked = {row.id: Request.parse(row.request) for row in run.read_plan()}
         member["gpus"] = gpu_use(population, asked, layout.gpus)
@@ -124,7 +119,7 @@ def _absent(run: RunFolder, collected: Collected, layout: Layout, bounds: Thresh
 
 
 def _allocations(run: RunFolder, collected: Collected, jobs: pl.DataFrame) -> pl.DataFrame | None:
-    """Changes of size: those of malleable jobs; of a run without any those in allocations.csv, where it exists."""
-    if collected.malleable:
+    """Changes of size: those of the run's jobs; of a run without such jobs those in allocations.csv, where it exists."""
+    if collected.changes_sizes:
         return run_files.rounded(collected.allocations)
     return read_allocations(run.path / ALLOCATIONS_FILE, jobs, "run") if run.has(ALLOCATIONS_FILE) else None

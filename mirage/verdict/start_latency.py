@@ -12,9 +12,9 @@ Jobs with a dependency, an instant of begin, or a hold, tasks of an array that l
 with limits of its own, are left out: nothing tells what they waited for. So are jobs that Slurm requeued: their start is the last
 one.
 
-Where fillers take what is idle, a job waits until they have left its nodes, which is a delay by Slurm's configuration: the latency
-counts from then on. Others are left out, unless no filler ran when they were accepted: they waited for what Slurm planned around
-the fillers.
+Where jobs beside the workload's take what is idle, a job waits until they have left its nodes, which is a delay by Slurm's
+configuration: the latency counts from then on. Others are left out, unless none of those ran when they were accepted: they waited
+for what Slurm planned around them.
 """
 
 from __future__ import annotations
@@ -55,11 +55,9 @@ def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
     ids = pl.concat([counted, _with_room(jobs.filter(~col("id").is_in(counted.implode())), jobs, collected, layout)])
     started = jobs.drop_nulls("start").filter(col("id").is_in(ids.implode()))
     since = ["accepted", "eligible"]
-    if collected.fillers is not None:
+    if (beside := collected.beside) is not None:
         since.append("vacated")
-        started = started.filter(
-            (col("vacated") >= col("accepted")).fill_null(False) | ~_filled(started, collected.fillers.executions)
-        )
+        started = started.filter((col("vacated") >= col("accepted")).fill_null(False) | ~_filled(started, beside))
     return started.select(latency=col("start") - pl.max_horizontal(since)).to_series()
 
 
@@ -75,10 +73,10 @@ def _with_room(others: pl.DataFrame, jobs: pl.DataFrame, collected: Collected, l
     return room_at_acceptance.with_room(candidates, jobs, collected, layout, events.SLACK * collected.time.second)
 
 
-def _filled(jobs: pl.DataFrame, fillers: pl.DataFrame) -> pl.Series:
-    """Whether any filler ran when each job was accepted."""
+def _filled(jobs: pl.DataFrame, beside: pl.DataFrame) -> pl.Series:
+    """Whether any job beside the workload's ran when each job was accepted. beside: their executions"""
     accepted = jobs["accepted"].to_numpy()
-    begun, ended = (np.sort(fillers[name].drop_nulls().to_numpy()) for name in ("start", "end"))
+    begun, ended = (np.sort(beside[name].drop_nulls().to_numpy()) for name in ("start", "end"))
     return pl.Series(np.searchsorted(begun, accepted, "right") > np.searchsorted(ended, accepted, "right"))
 
 
@@ -86,7 +84,7 @@ def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
     """The jobs that are in any record, with accepted, width (processors that they take), most_nodes (on which they may be), memory
     (MiB per processor), limited, and left_out."""
     known = ["whole_nodes", "memory", "limited", "dependent", "restarts", "request", "array", "at_once", "limit"]
-    known += ["vacated"] if collected.fillers is not None else []
+    known += ["vacated"] if collected.beside is not None else []
     jobs = collected.jobs.filter(col("state") != "LOST").join(
         collected.evidence.select("id", *known), on="id", maintain_order="left"
     )

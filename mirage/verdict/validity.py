@@ -15,12 +15,11 @@ from typing import Any
 
 import polars as pl
 
-from mirage.kinds.verdict import KINDS
 from mirage.metrics.registry import METRICS
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
 from mirage.records.run_folder import RunFolder
-from mirage.verdict import clock_speed, dispatch_gaps, event_clock, events, incidents
+from mirage.verdict import aspects, clock_speed, dispatch_gaps, event_clock, events, incidents
 from mirage.verdict.advice import counted, remedy, with_one_speed
 from mirage.verdict.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
 from mirage.verdict.figures import measure
@@ -61,7 +60,7 @@ def judge(
         *exceeded(collected, figures, thresholds, HALTED),
         *broken,
         *incidents.foreign(collected),
-        *(reason for kind in KINDS for reason in kind.reasons(collected, layout)),
+        *aspects.reasons(collected, layout),
         *incidents.troubled(collected, run.result, figures, thresholds, len(layout.nodes)),
         *event_clock.unlisted(figures),
         *exceeded(collected, figures, thresholds, FIGURES - HALTED, has_cause=bool(causes)),

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mirage.kinds.filler.simulation import PREEMPTED, fill
+from extras.filler.simulation import PREEMPTED, fill
 from mirage.simulation import saturation
 from mirage.simulation.simulation import delayed
 from mirage.statistics.intervals import student

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from extras.filler import experiment as filler
 from mirage.campaign.arms import Arms
 from mirage.campaign.campaign import Campaign
 from mirage.experiment import clock_choice, runs
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import SLACK, selection_of
-from mirage.kinds.filler import experiment as filler
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Value
 from mirage.records.run_folder import RunFolder

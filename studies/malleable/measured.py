@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from mirage.kinds.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
+from extras.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
 from mirage.records.run_folder import RunFolder
 from mirage.statistics.intervals import student
 from mirage.traces.csv_frame import read_csv

@@ -13,11 +13,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from extras.malleable import experiment as malleable
 from mirage.campaign.arms import Arms
 from mirage.campaign.campaign import Campaign
 from mirage.experiment import clock_choice, runs
 from mirage.experiment.endings import Ending
-from mirage.kinds.malleable import experiment as malleable
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import with_texts

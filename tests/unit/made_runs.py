@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 import simulated_runs
 
+from extras.filler.metrics import FILLERS_FILE, FILLERS_SCHEMA, SLOT
 from mirage.campaign.conclusion import Member, conclude
-from mirage.kinds.filler.metrics import FILLERS_FILE, FILLERS_SCHEMA, SLOT
 from mirage.records import wait_causes
 from mirage.records.recorded import recorded_of
 from mirage.records.run_folder import RunFolder

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 import simulated_runs
 
-from mirage.kinds.filler import verdict
-from mirage.kinds.filler.metrics import FILLERS_SCHEMA
-from mirage.kinds.filler.page import TITLE, section
-from mirage.kinds.filler.records import FILLERS_FILE, Fillers
+from extras.filler import verdict
+from extras.filler.metrics import FILLERS_SCHEMA
+from extras.filler.page import TITLE, section
+from extras.filler.records import FILLERS_FILE, Fillers
 from mirage.metrics.measured_jobs import Population
 from mirage.records.run_folder import RunFolder
 from mirage.records.time_map import TimeMap
@@ -35,9 +35,9 @@ def run_of(folder: Path, *faults: str) -> Run:
     rows = [{"filler": 1, **times, **worked}, {"filler": 2, **times, **killed, "lost": 595.0}]
     table = pl.DataFrame([common | one for one in rows], schema=FILLERS_SCHEMA)
     table.write_csv(folder / FILLERS_FILE)
-    fillers = Fillers("slots", Filler(), table, 0.0, list(faults))
     time = TimeMap(Clock(0, 0), origin=0.0)
-    metrics["fillers"] = verdict.summary(fillers, metrics, Population.of(jobs, 64, 16, 0.0, 0.0), None, time)
+    fillers = Fillers("slots", Filler(), table, 0.0, list(faults), pl.DataFrame(), time)
+    metrics["fillers"] = verdict.summary(fillers, metrics, Population.of(jobs, 64, 16, 0.0, 0.0), None)
     metrics["metrics"] |= {"filler_preemptions": 1.0}
     (folder / "metrics.json").write_text(json.dumps(metrics))
     return Run.of(RunFolder(folder))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from extras.filler import experiment as fillers
 from mirage import ROOT
 from mirage.experiment import runs
 from mirage.experiment.cluster_variables import cluster_variables
-from mirage.kinds.filler import experiment as fillers
 from mirage.knobs import resolve as knobs
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.filler import Filler

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mirage.kinds.filler.metrics import FILLERS_FILE, FILLERS_SCHEMA
+from extras.filler.metrics import FILLERS_FILE, FILLERS_SCHEMA
 from mirage.metrics import metrics
 
 JOB = pl.DataFrame(
@@ -39,7 +39,7 @@ TWO = fillers(
 
 
 def values(table: pl.DataFrame | None, **options: Any) -> dict[str, Any]:
-    found: dict[str, Any] = metrics.compute(JOB, 4, 4, kinds={FILLERS_FILE: table}, **options)["metrics"]
+    found: dict[str, Any] = metrics.compute(JOB, 4, 4, tables={FILLERS_FILE: table}, **options)["metrics"]
     return found
 
 
@@ -59,7 +59,7 @@ def test_preemptions_within_the_window_count() -> None:
 
 def test_cuts_hold_for_fillers_too() -> None:
     longer = pl.concat([JOB, JOB.with_columns(id=pl.lit(2, pl.Int64), submit=30.0, start=30.0, end=70.0)])
-    found = metrics.compute(longer, 4, 4, kinds={FILLERS_FILE: TWO}, warmup_cut=20, cooldown_cut=20)["metrics"]
+    found = metrics.compute(longer, 4, 4, tables={FILLERS_FILE: TWO}, warmup_cut=20, cooldown_cut=20)["metrics"]
     assert found["filler_load"] == pytest.approx((40 + 30) / (4 * 60))
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from run_folders import ORIGIN, MadeFolder
 
-from mirage.kinds.filler import verdict
+from extras.filler import verdict
+from extras.filler.records import Fillers
 from mirage.records.collect import Collected
 from mirage.records.run_folder import RunFolder
 from mirage.verdict.run_results import results
@@ -41,20 +42,22 @@ def slot(
 
 
 def table(run: Collected) -> list[dict[str, Any]]:
-    assert run.fillers is not None
-    return run.fillers.executions.to_dicts()
+    fillers = run.of(Fillers)
+    assert fillers is not None
+    return fillers.executions.to_dicts()
 
 
 def faults(run: Collected) -> list[str]:
-    assert run.fillers is not None
-    return run.fillers.faults
+    fillers = run.of(Fillers)
+    assert fillers is not None
+    return fillers.faults
 
 
 def test_without_fillers_there_is_no_table(tmp_path: Path) -> None:
     made = MadeFolder(tmp_path)
     made.job(due=0.0)
     made.played(1, start=0.0)
-    assert made.collect().fillers is None
+    assert made.collect().of(Fillers) is None
 
 
 def test_a_slot_is_restored_worked_and_saved(tmp_path: Path) -> None:

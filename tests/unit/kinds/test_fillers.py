@@ -16,8 +16,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mirage.kinds.filler.metrics import simulated_executions
-from mirage.kinds.filler.simulation import COLUMNS, COMPLETED, PREEMPTED, SLOT, STOPPED, VARIANTS, Filled, fill
+from extras.filler.metrics import simulated_executions
+from extras.filler.simulation import COLUMNS, COMPLETED, PREEMPTED, SLOT, STOPPED, VARIANTS, Filled, fill
 from mirage.simulation.simulation import POLICIES, delayed, schedule
 from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extras.malleable import experiment as malleability
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import Prepared
 from mirage.experiment.remarks import remarks
-from mirage.kinds.malleable import experiment as malleability
 from mirage.knobs import resolve as knobs
 from mirage.traces.swf import parse_swf
 from mirage.traces.trace import Trace

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_folders import ORIGIN, MadeFolder, kinds, ns, row
 
-from mirage.kinds.malleable import records as resizes
-from mirage.kinds.malleable import verdict
+from extras.malleable import records as resizes
+from extras.malleable import verdict
 from mirage.records import run_files
 from mirage.records.collect import Collected, collect
 from mirage.records.run_folder import RunFolder
@@ -24,6 +24,13 @@ from slurm_mirage.jobs.sigsleep_log import MalleableRecord, Size, SizeKind
 from slurm_mirage.rm.evidence import Layout, Scheduling
 
 WORDS = "1:8:2:-"
+
+
+def own(run: Collected) -> resizes.Resizes:
+    """What malleable jobs did in the run, which has some."""
+    found = run.of(resizes.Resizes)
+    assert found is not None
+    return found
 
 
 def sizes(start: float, first: int, *changes: tuple[float, int], **numbers: Any) -> MalleableRecord:
@@ -159,7 +166,7 @@ def test_costs_and_waits_for_the_broker_are_no_stretch(tmp_path: Path) -> None:
     made.resized(number, 2, 4, asked=50.0, done=55.0, cost=5.0)
     run = made.collect()
     assert abs(run.evidence["stretch"].item()) <= 1.0
-    assert run.evidence["broker_waited"].item() == pytest.approx(5.0)
+    assert run.evidence["own_waits"].item() == pytest.approx(5.0)
     made.broker.clear()
     assert kinds(run) == []
 
@@ -196,7 +203,7 @@ def test_resizes_of_the_run_in_trace_seconds(tmp_path: Path) -> None:
     made.resized(number, 2, 4, asked=40.0, done=44.0, cost=6.0)
     made.resized(number, 4, 2, asked=60.0, done=61.0, cost=2.0, **{"for": 100 + number})
     made.resized(number, 2, 8, asked=70.0, done=75.0, outcome="aborted", reason="no nodes")
-    table = made.collect().resizes
+    table = own(made.collect()).changes
     assert list(table.columns) == list(resizes.RESIZES_SCHEMA)
     assert table.select("job", "from", "to", "kind", "outcome", "reason", "for").rows() == [
         (number, 2, 4, "expand", "done", "", None),
@@ -206,7 +213,7 @@ def test_resizes_of_the_run_in_trace_seconds(tmp_path: Path) -> None:
     assert table["asked"].to_list() == [pytest.approx(ORIGIN + 2 * at) for at in (40, 60, 70)]
     assert table["instant"].to_list() == [pytest.approx(ORIGIN + 2 * at) for at in (44, 61, 75)]
     assert table["cost"].to_list() == [pytest.approx(12.0), pytest.approx(4.0), None]
-    counts = made.collect().broker
+    counts = own(made.collect()).summary()
     assert (counts["malleable_jobs"], counts["checks"], counts["none"]["count"]) == (1, 4, 1)
     assert (counts["expand"]["count"], counts["expand"]["not_done"], counts["expand"]["mean"]) == (1, 1, 4.0)
 
@@ -224,7 +231,7 @@ def test_lines_of_earlier_runs_other_jobs_and_of_nobody_are_left_out(tmp_path: P
     (folder / "resizes.jsonl").rename(tmp_path / "kept")
     made.write()
     (tmp_path / "kept").rename(folder / "resizes.jsonl")
-    assert collect(RunFolder(folder)).resizes["job"].to_list() == [number]
+    assert own(collect(RunFolder(folder))).changes["job"].to_list() == [number]
 
 
 # ---- never more than the machine ----

@@ -8,7 +8,7 @@ from typing import Any
 
 import simulated_runs
 
-from mirage.kinds.malleable.page import TITLE, section
+from extras.malleable.page import TITLE, section
 from mirage.records.run_folder import RunFolder
 from mirage.reports.run_data import Run
 from mirage.reports.run_page import page

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from malleable_simulation import Played, simulate
 from playwright.sync_api import Browser
 
-from mirage.kinds.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
-from mirage.kinds.malleable.rules import words_of
+from extras.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
+from extras.malleable.rules import words_of
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
 from mirage.records.run_folder import RunFolder
 from mirage.workloads import models

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from malleable_simulation import simulate
 
-from mirage.kinds.malleable.rules import words_of
+from extras.malleable.rules import words_of
 from mirage.simulation.simulation import schedule
 from mirage.workloads import models
 from slurm_mirage.jobs.malleable import Malleable

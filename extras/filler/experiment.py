@@ -6,9 +6,9 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from extras.filler.words import identity_of, words_of
 from mirage.experiment import configuration
 from mirage.experiment.hosts import host_count
-from mirage.kinds.filler.words import words_of
 from mirage.knobs.knobs import FillerKnobs, Knobs
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.feeder.policy import SPARE
@@ -32,18 +32,34 @@ def of_slurm(knobs: Knobs) -> tuple[str, bool, str]:
     return "FILLER", knobs.fillers.is_wanted, "filler jobs are jobs of Slurm"
 
 
-def check_words(knobs: FillerKnobs) -> None:
+def check_words(knobs: Knobs) -> None:
     """Check the words of the filler jobs, if there are to be some. Raises WrongUse."""
-    if len(knobs.variants) > 1:
-        raise WrongUse("only make compare takes several; it may be one of no, slots and planned", "filler", knobs.variant)
-    if knobs.is_wanted:
-        words_of(knobs)
+    if len(knobs.fillers.variants) > 1:
+        raise WrongUse("only make compare takes several; it may be one of no, slots and planned", "filler", knobs.fillers.variant)
+    if knobs.fillers.is_wanted:
+        words_of(knobs.fillers)
+
+
+def identities(knobs: Knobs) -> dict[str, str]:
+    """The words of FILLER_JOBS with the content of a file that they name. Raises WrongUse."""
+    return {"FILLER_JOBS": identity_of(knobs.fillers.words)} if knobs.fillers.words else {}
+
+
+def arms(knobs: Knobs) -> tuple[Knobs, dict[str, dict[str, str]]] | None:
+    """The knobs of a comparison, and its arms if FILLER has several values: these values, with one configuration. Otherwise None.
+    Raises WrongUse."""
+    values = knobs.fillers.variants
+    if len(values) == 1:
+        return None
+    if knobs.campaign.configs:
+        raise WrongUse("CONFIGS is compared already; it may be one of no, slots and planned", "filler", knobs.fillers.variant)
+    return knobs.with_values({"FILLER": values[0]}), {value: {"FILLER": value} for value in values}
 
 
 def check(knobs: Knobs) -> None:
     """If FILLER asks for filler jobs, check their words, and that the cluster and its configuration can have them. Raises
     WrongUse."""
-    check_words(knobs.fillers)
+    check_words(knobs)
     if not knobs.fillers.is_wanted:
         return
     if knobs.malleable.is_wanted:

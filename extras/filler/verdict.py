@@ -13,24 +13,20 @@ import numpy as np
 import polars as pl
 from polars import col
 
-from mirage.kinds.filler.metrics import FAILED, OUTCOMES
-from mirage.kinds.filler.metrics import METRICS as METRICS
-from mirage.kinds.filler.records import Fillers
+from extras.filler.metrics import FAILED, OUTCOMES
+from extras.filler.metrics import FIGURES as FIGURES
+from extras.filler.metrics import METRICS as METRICS
+from extras.filler.records import Fillers
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.usage_over_time import course
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
-from mirage.records.time_map import TimeMap
 from mirage.statistics.intervals import student
 from slurm_mirage.jobs.filler import SLOTS
 from slurm_mirage.rm.evidence import Layout
 
 KNOBS: tuple[str, ...] = ("FILLER", "FILLER_JOBS")
 UNUSED, MEMBER = "no", "fillers"
-FIGURES: tuple[tuple[str, str, str], ...] = (
-    ("filler_faults", "kinds of contradictions in the records of filler jobs", ""),
-    ("fillers_failed", "executions of filler jobs that failed", ""),
-)
 
 INTERVALS = 20
 """Number of equal parts of the schedule for which loads are reported, and from which intervals of means are estimated."""
@@ -42,12 +38,12 @@ def members(
     collected: Collected, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
 ) -> dict[str, Any]:
     """The member of metrics.json; none without fillers. measured, population, suspensions: as for `summary`"""
-    fillers = collected.fillers
-    return {} if fillers is None else {MEMBER: summary(fillers, measured, population, suspensions, collected.time)}
+    fillers = collected.of(Fillers)
+    return {} if fillers is None else {MEMBER: summary(fillers, measured, population, suspensions)}
 
 
 def summary(
-    fillers: Fillers, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None, time: TimeMap
+    fillers: Fillers, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
 ) -> dict[str, Any]:
     """The member; shares are of the machine over the window of the metrics.
 
@@ -55,7 +51,7 @@ def summary(
     """
     runs = fillers.executions
     counts = {outcome: runs.filter(col("outcome") == outcome).height for outcome in OUTCOMES}
-    second = time.second
+    second = fillers.time.second
     member: dict[str, Any] = {
         "variant": fillers.variant,
         "words": fillers.words.text(),
@@ -157,7 +153,7 @@ def _with_interval(values: Floats) -> list[float | None]:
 
 def figures(collected: Collected) -> dict[str, Any]:
     """The figures of the verdict about fillers; none without fillers."""
-    fillers = collected.fillers
+    fillers = collected.of(Fillers)
     if fillers is None:
         return {}
     failed = fillers.executions.filter(col("outcome") == FAILED).height
@@ -166,7 +162,7 @@ def figures(collected: Collected) -> dict[str, Any]:
 
 def reasons(collected: Collected, layout: Layout) -> list[str]:
     """Reasons why a run is invalid for what its fillers did: work that was counted twice, and fillers that failed."""
-    fillers = collected.fillers
+    fillers = collected.of(Fillers)
     if fillers is None:
         return []
     lines = [f"the records of filler jobs contradict each other: {'; '.join(fillers.faults)}"] if fillers.faults else []
@@ -183,7 +179,8 @@ def errors(
 
     capacity: processor seconds of the machine over the window
     """
-    share = 0.0 if collected.fillers is None or capacity <= 0 else collected.fillers.launch / capacity
+    fillers = collected.of(Fillers)
+    share = 0.0 if fillers is None or capacity <= 0 else fillers.launch / capacity
     widths = {
         name: share for name in ("filler_load", "filler_useful", "filler_lost", "filler_overhead") if values[name] is not None
     }

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from extras.malleable import jobs
 from mirage.experiment import configuration
 from mirage.experiment.hosts import host_count
-from mirage.kinds.malleable import jobs
 from mirage.knobs.knobs import Knobs
 from mirage.workloads import requests
 from mirage.workloads.workload import Workload

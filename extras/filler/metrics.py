@@ -15,7 +15,7 @@ from mirage.metrics.usage_over_time import MeasuredSchedule, utilisation
 from slurm_mirage.jobs.filler import Filler
 
 if TYPE_CHECKING:
-    from mirage.kinds.filler.simulation import Filled
+    from extras.filler.simulation import Filled
 
 FILLERS_FILE = "fillers.csv"
 """Exists if the run had fillers."""
@@ -46,7 +46,7 @@ another job; at its time limit; cancelled, as all are at the end of the run; for
 
 def simulated_executions(simulated: Filled, words: Filler) -> pl.DataFrame:
     """The executions of simulated fillers, with the columns of `FILLERS_SCHEMA`. Processors are nodes 1, 2, ...; so are fillers."""
-    from mirage.kinds.filler import simulation
+    from extras.filler import simulation
 
     outcomes = {
         simulation.COMPLETED: COMPLETED,
@@ -81,7 +81,7 @@ def total_load(schedule: MeasuredSchedule) -> Value:
 
 def filler_preemptions(schedule: MeasuredSchedule) -> Value:
     """Number of executions of fillers that ended within the window for another job: by Slurm, or by themselves on request."""
-    if (fillers := schedule.kinds.get(FILLERS_FILE)) is None:
+    if (fillers := schedule.tables.get(FILLERS_FILE)) is None:
         return 0.0
     ended = fillers.filter(pl.col("outcome").is_in([REQUEST, PREEMPTED]), pl.col("end").is_between(*_ends(schedule)))
     return float(ended.height)
@@ -96,7 +96,7 @@ def _share(schedule: MeasuredSchedule, quantity: pl.Expr, *, per_length: bool = 
 
     quantity: of a second of an execution; per_length: of the whole execution
     """
-    if (fillers := schedule.kinds.get(FILLERS_FILE)) is None:
+    if (fillers := schedule.tables.get(FILLERS_FILE)) is None:
         return 0.0
     if schedule.window.length == 0:
         return "the schedule has no length"
@@ -187,3 +187,8 @@ METRICS: tuple[Metric, ...] = (
         main_if="filler_load",
     ),
 )
+FIGURES: tuple[tuple[str, str, str], ...] = (
+    ("filler_faults", "kinds of contradictions in the records of filler jobs", ""),
+    ("fillers_failed", "executions of filler jobs that failed", ""),
+)
+"""Figures of the verdict that are shown: name, meaning, unit."""

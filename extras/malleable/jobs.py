@@ -14,7 +14,7 @@ from decimal import ROUND_HALF_UP, Decimal
 import numpy as np
 import polars as pl
 
-from mirage.kinds.malleable import rules
+from extras.malleable import rules
 from mirage.workloads.workload import Workload, limits
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.malleable import Malleable

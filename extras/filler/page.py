@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mirage.kinds.filler.metrics import CANCELLED, COMPLETED, FAILED, FILLERS_FILE, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
+from extras.filler.metrics import CANCELLED, COMPLETED, FAILED, FILLERS_FILE, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Panel, Steps, Timeline
@@ -37,7 +37,7 @@ def panel(run: Run, frame: Timeline, busy: Steps) -> Panel | None:
 
     busy: processors in use by the workload's jobs
     """
-    fillers = run.schedule.kinds.get(FILLERS_FILE)
+    fillers = run.schedule.tables.get(FILLERS_FILE)
     if fillers is None or busy.values.size == 0:
         return None
     ended = fillers.with_columns(end=pl.coalesce("end", pl.lit(frame.end)))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars import col
 
-from mirage.kinds.filler.metrics import (
+from extras.filler.metrics import (
     CANCELLED,
     COMPLETED,
     FAILED,
@@ -28,6 +28,7 @@ from mirage.kinds.filler.metrics import (
     RUNNING,
     SLOT,
 )
+from mirage.records.aspects import OfRun, Sources
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import NS, Schema, in_second
 from mirage.records.time_map import TimeMap
@@ -62,7 +63,7 @@ _LEAVING = (Cause.REQUEST, Cause.SLOT, Cause.END)
 
 
 @dataclass(frozen=True)
-class Fillers:
+class Fillers(OfRun):
     """The fillers of a run.
 
     variant: "slots" or "planned"; words: what they were, in virtual seconds
@@ -70,6 +71,7 @@ class Fillers:
     launch: processor seconds (of the trace) from Slurm's starts of the executions to the programs' starts, the sum, as far as it is
         known. Slurm's starts are truncated to seconds: half a second is taken off each
     faults: what is wrong with their records, a description of each; empty if no work was counted twice or lost beyond a save
+    log, time: of the run (`Sources`)
     """
 
     variant: str
@@ -77,6 +79,20 @@ class Fillers:
     executions: pl.DataFrame
     launch: float
     faults: list[str]
+    log: pl.DataFrame
+    time: TimeMap
+
+    def beside(self) -> pl.DataFrame:
+        return self.executions.select("start", "end")
+
+    def names(self) -> pl.Expr:
+        return is_filler(col("name"))
+
+    def vacated(self, jobs: pl.DataFrame) -> pl.DataFrame:
+        return vacated(self.executions, jobs, self.log, self.time.second)
+
+    def tables(self, collected: Collected) -> dict[str, pl.DataFrame]:
+        return {FILLERS_FILE: self.executions}
 
 
 def is_filler(names: pl.Expr) -> pl.Expr:
@@ -84,27 +100,20 @@ def is_filler(names: pl.Expr) -> pl.Expr:
     return names.str.contains(f"^{PREFIX}[0-9]+$")
 
 
-def collect(run: RunFolder, log: pl.DataFrame, ahead: int, time: TimeMap) -> Fillers | None:
-    """The fillers of the run; None for a run without any.
-
-    log: result of `read_completions`, whose instants are `ahead` ns ahead of UTC
-    Raises WrongUse for invalid words.
-    """
+def collect(sources: Sources) -> Fillers | None:
+    """The fillers of the run; None for a run without any. Raises WrongUse for invalid words."""
+    run, log, time = sources.run, sources.log, sources.time
     settings = run.settings.get(KEY)
     if not isinstance(settings, Mapping):
         return None
     words = Filler.parse(str(settings.get("words", "")))
     saves, damage = read_saves(run.path / SAVES_FILE)
-    runs = _executions(log, ahead)
+    runs = _executions(log, sources.ahead)
     joined = _with_saves(runs, saves)
     faults = [*damage, *_strays(runs, saves), *_progress(saves, words), *_ends(joined, saves, words), *_overlaps(runs)]
     launch = joined.select(((col("v_began") - col("s_start") - NS // 2).clip(0) * col("processors")).sum()).item() or 0
-    return Fillers(str(settings.get("variant", "")), words, _table(joined, words, time), launch / NS * time.second, faults)
-
-
-def tables(collected: Collected) -> dict[str, pl.DataFrame]:
-    """The table of a run with fillers, by the name of its file."""
-    return {} if collected.fillers is None else {FILLERS_FILE: collected.fillers.executions}
+    executions = _table(joined, words, time)
+    return Fillers(str(settings.get("variant", "")), words, executions, launch / NS * time.second, faults, log, time)
 
 
 def read_tables(run: RunFolder, parameter: str) -> dict[str, pl.DataFrame]:
@@ -229,23 +238,20 @@ def _table(joined: pl.DataFrame, words: Filler, time: TimeMap) -> pl.DataFrame:
     )
 
 
-def vacated(fillers: Fillers | None, jobs: pl.DataFrame, log: pl.DataFrame, second: float) -> pl.DataFrame:
+def vacated(executions: pl.DataFrame, jobs: pl.DataFrame, log: pl.DataFrame, second: float) -> pl.DataFrame:
     """When fillers left the nodes of each job for it: id, vacated (trace seconds). Jobs whose nodes were held by no filler, or by
     another job of the workload after the last filler, are left out.
 
-    jobs: id, slurm_id, start, end; log: result of `read_completions`; second: trace seconds of a virtual one, to which the end of a
-    filler
-        that was killed is known
+    executions: those of fillers; jobs: id, slurm_id, start, end; log: result of `read_completions`
+    second: trace seconds of a virtual one, to which the end of a filler that was killed is known
     """
     nothing = pl.DataFrame(schema={"id": pl.Int64, "vacated": pl.Float64})
-    if fillers is None:
-        return nothing
     hosts = log.filter("is_of_run", "s_ran").unique("slurm_id", keep="last").select("slurm_id", "hosts")
     known = jobs.drop_nulls("start").join(hosts, on="slurm_id", how="inner", maintain_order="left")
     names = {text: _names(text) for text in known["hosts"].unique().to_list()}
     lists = pl.Series([names[text] for text in known["hosts"].to_list()], dtype=pl.List(pl.String))
     nodes = known.select("id", "start", "end", node=lists).explode("node").drop_nulls("node")
-    left = fillers.executions.drop_nulls(["node", "end"]).select("node", vacated="end").sort("vacated")
+    left = executions.drop_nulls(["node", "end"]).select("node", vacated="end").sort("vacated")
     if nodes.is_empty() or left.is_empty():
         return nothing
     nearest: dict[str, Any] = {"by": "node", "strategy": "backward", "check_sortedness": False}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import polars as pl
 from polars import col
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA
+from mirage.records.aspects import OfRun, Sources
 from mirage.records.file_names import ALLOCATIONS_FILE
 from mirage.records.rounding import rounded
 from mirage.records.run_records import NS, Schema, in_second, read_bytes
@@ -65,9 +67,47 @@ _ANSWERS: Schema = {
 _COSTS: Schema = {"slurm_id": pl.Int64, "v_resumed": pl.Int64, "v_cost": pl.Int64}
 
 
-def tables(collected: Collected) -> dict[str, pl.DataFrame]:
-    """The tables of a run with malleable jobs, by the names of their files."""
-    return {ALLOCATIONS_FILE: collected.allocations, RESIZES_FILE: collected.resizes} if collected.malleable else {}
+@dataclass(frozen=True)
+class Resizes(OfRun):
+    """What malleable jobs and the broker did in a run.
+
+    jobs: number of malleable jobs; answers: of `of_jobs`; changes: of `resizes`; helpers: names of the broker's jobs
+    """
+
+    jobs: int
+    answers: pl.DataFrame
+    changes: pl.DataFrame
+    helpers: list[str]
+    pauses: pl.DataFrame
+    time: TimeMap
+
+    changes_sizes = True
+
+    def names(self) -> pl.Expr:
+        return col("name").is_in(self.helpers)
+
+    def surpluses(self, joined: pl.DataFrame) -> pl.DataFrame:
+        return surpluses(joined, self.pauses, self.answers)
+
+    def allocations(self, joined: pl.DataFrame) -> pl.DataFrame:
+        return allocations(joined, self.answers, self.time)
+
+    def tables(self, collected: Collected) -> dict[str, pl.DataFrame]:
+        return {ALLOCATIONS_FILE: collected.allocations, RESIZES_FILE: self.changes}
+
+    def summary(self) -> dict[str, Any]:
+        """The member "resizes" of metrics.json."""
+        return summary(self.answers, self.changes, self.jobs)
+
+
+def collect(sources: Sources) -> Resizes | None:
+    """What malleable jobs did in the run; None for a run without any."""
+    if (jobs := sources.plan.filter(col("malleable") != "").height) == 0:
+        return None
+    submitted, time = sources.submitted, sources.time
+    answers, costs = of_jobs(*read_answers(sources.run.path / BROKER_FILE), submitted, sources.since)
+    changes = resizes(answers, costs, submitted, time)
+    return Resizes(jobs, answers, changes, helpers(submitted["slurm_id"]), sources.pauses, time)
 
 
 def read_answers(path: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -144,30 +184,13 @@ def resizes(answers: pl.DataFrame, costs: pl.DataFrame, submitted: pl.DataFrame,
     )
 
 
-def with_sizes(joined: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
-    """Adds what sigsleep recorded of each job's last execution: r_sizes (nodes at the start, and after each change) and r_changes
-    (instants of the changes); null for rigid jobs, and without a record.
-
-    sizes: id, slurm_id, restart, v_from, nodes
-    """
-    same = ["id", "slurm_id", "restart"]
-    lists = sizes.group_by(same, maintain_order=True).agg(r_sizes="nodes", r_changes="v_from")
-    frame = joined.join(lists, on=same, how="left", maintain_order="left")
-    is_known = col("recorded") & (col("malleable") != "")
-    nothing = pl.lit([], pl.List(pl.Int64))
-    return frame.with_columns(
-        r_sizes=pl.when(is_known).then(pl.concat_list("nodes", pl.coalesce("r_sizes", nothing))),
-        r_changes=pl.when(is_known).then(pl.coalesce("r_changes", nothing)),
-    )
-
-
 def allocations(joined: pl.DataFrame, answers: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     """Changes of size of the jobs' last executions, in order of job and instant; columns of ALLOCATIONS_SCHEMA.
 
     They are sigsleep's, within the seconds that Slurm printed if it has the same changes; of jobs that were killed before sigsleep
     could write they follow from the broker's answers. An instant outside of the job's time is moved to its start or end.
 
-    joined: result of `with_sizes`, with v_start and v_end
+    joined: the records of each job, with r_sizes and r_changes
     """
     jobs = joined.filter((col("malleable") != "") & col("v_start").is_not_null())
     span = ("id", "v_start", "v_end", "cpus")
@@ -195,7 +218,7 @@ def allocations(joined: pl.DataFrame, answers: pl.DataFrame, time: TimeMap) -> p
 def surpluses(joined: pl.DataFrame, pauses: pl.DataFrame, answers: pl.DataFrame) -> pl.DataFrame:
     """By how many virtual ns each malleable job that sigsleep recorded ran longer than its sizes make it need: id, surplus.
 
-    joined: result of `with_sizes`; pauses: id, slurm_id, v_suspend, v_resume
+    joined: as for `allocations`; pauses: id, slurm_id, v_suspend, v_resume
     """
     jobs = joined.filter(col("r_sizes").is_not_null())
     ids = jobs.select("id")

@@ -5,41 +5,56 @@ Jobs that change their size must not have more than the machine has.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 from polars import col
 
-from mirage.kinds.malleable.metrics import METRICS as METRICS
+from extras.malleable.metrics import FIGURES as FIGURES
+from extras.malleable.metrics import METRICS as METRICS
+from extras.malleable.records import Resizes
 from mirage.metrics.allocations import holdings
+from mirage.metrics.measured_jobs import Population
 from mirage.records.collect import Collected
 from mirage.records.rounding import quantile, rounded
+from mirage.verdict.aspects import AspectBound
 from slurm_mirage.rm.evidence import Layout
 
 KNOBS: tuple[str, ...] = ("MALLEABLE", "MALLEABLE_JOBS")
 UNUSED, MEMBER = "0", "resizes"
-FIGURES: tuple[tuple[str, str, str], ...] = (
-    ("broker_wait_share", "time for which malleable jobs waited for the broker, of the time that they ran", "share"),
-    ("resizes", "changes of size", ""),
-    ("resizes_not_done", "changes of size that were decided, and not done", ""),
-    ("resize_delay_mean", "from a job's question to the end of its change of size, mean", "s"),
-    ("resize_delay_p99", "the same, 99th percentile", "s"),
-    ("allocated_most", "processors allocated at once, at most", ""),
+
+BOUNDS = (
+    AspectBound(
+        Resizes,
+        "broker_wait_share",
+        "broker_wait_share",
+        "the time for which malleable jobs waited for the broker",
+        " of the time that they ran",
+    ),
 )
+
+
+def members(
+    collected: Collected, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
+) -> dict[str, Any]:
+    """The member of metrics.json: what the broker answered; none without malleable jobs."""
+    resizes = collected.of(Resizes)
+    return {} if resizes is None else {MEMBER: resizes.summary()}
 
 
 def figures(collected: Collected) -> dict[str, Any]:
     """How long malleable jobs waited for the broker, from question to answer, and for which share of the time that they
     ran; none without any."""
-    if not collected.malleable:
+    if (resizes := collected.of(Resizes)) is None:
         return {}
-    took = collected.resizes["done"] - collected.resizes["asked"]
-    waited = collected.evidence.drop_nulls(["broker_waited", "expected"])
-    share = waited.select(col("broker_waited").sum() / col("expected").sum()).item() if waited.height else None
+    took = resizes.changes["done"] - resizes.changes["asked"]
+    waited = collected.evidence.drop_nulls(["own_waits", "expected"])
+    share = waited.select(col("own_waits").sum() / col("expected").sum()).item() if waited.height else None
     most = most_allocated(collected)
     return {
-        "resizes": collected.resizes.filter(col("outcome") == "done").height,
-        "resizes_not_done": collected.resizes.filter(col("outcome") != "done").height,
+        "resizes": resizes.changes.filter(col("outcome") == "done").height,
+        "resizes_not_done": resizes.changes.filter(col("outcome") != "done").height,
         "resize_delay_mean": rounded(took.mean()),
         "resize_delay_p50": quantile(took, 0.5),
         "resize_delay_p99": quantile(took, 0.99),
@@ -54,7 +69,7 @@ def most_allocated(collected: Collected) -> tuple[int, float] | None:
     Slurm's record tells instants to a second. So a job certainly had its processors from a second after each start or change of
     size to a second before its next change or its end. Suspended jobs have none.
     """
-    if not collected.malleable:
+    if collected.of(Resizes) is None:
         return None
     jobs = collected.jobs.join(collected.evidence.select("id", "allocated"), on="id", maintain_order="left")
     last = jobs.select(pl.max_horizontal(pl.col("submit", "start", "end").max())).item()

@@ -1,0 +1,3 @@
+"""Filler jobs, which take the nodes that the workload leaves idle (docs/filler.md)."""
+
+PLACE = 2

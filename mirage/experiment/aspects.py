@@ -1,0 +1,89 @@
+"""What the aspects have in an experiment: their modules `experiment`, of which every member may be missing.
+
+`of_slurm(knobs)`: its knob, whether it asks for the aspect, and why only a cluster of Slurm can have it.
+`identities(knobs)`: inputs of a run whose values stand for the content of files: text by knob.
+`arms(knobs)`: the knobs of a comparison and its arms, where a knob of the aspect has several values; None otherwise.
+The others are as the functions here, for one aspect.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from mirage import aspects
+from mirage.knobs.knobs import Knobs
+from mirage.workloads import requests
+from mirage.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from mirage.experiment.prepare import Prepared
+
+_ROOM = "experiment"
+
+
+def of_slurm(knobs: Knobs) -> tuple[tuple[str, bool, str], ...]:
+    """For each aspect that only a cluster of Slurm can have: its knob, whether it asks for the aspect, and why."""
+    return tuple(of(knobs) for of in aspects.offers(_ROOM, "of_slurm"))
+
+
+def check_words(knobs: Knobs) -> None:
+    """Check the knobs of the aspects for themselves, without a cluster. Raises WrongUse."""
+    for of in aspects.offers(_ROOM, "check_words"):
+        of(knobs)
+
+
+def check(knobs: Knobs) -> None:
+    """Check that the cluster can have what the knobs of the aspects ask for. Raises WrongUse with the reason."""
+    for of in aspects.offers(_ROOM, "check"):
+        of(knobs)
+
+
+def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
+    """Variables of the playbooks for the cluster. shrink: SHRINK of the run that follows, in per cent"""
+    return {name: value for of in aspects.offers(_ROOM, "cluster_variables") for name, value in of(knobs, shrink).items()}
+
+
+def run_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
+    """Members of run.json. shrink: SHRINK in per cent"""
+    return {name: value for of in aspects.offers(_ROOM, "run_settings") for name, value in of(knobs, shrink).items()}
+
+
+def identities(knobs: Knobs) -> dict[str, str]:
+    """Inputs of a run whose values stand for the content of files, by knob. Raises WrongUse."""
+    return {name: text for of in aspects.offers(_ROOM, "identities") for name, text in of(knobs).items()}
+
+
+def arms(knobs: Knobs) -> tuple[Knobs, dict[str, dict[str, str]]] | None:
+    """The knobs of a comparison and its arms (knobs by label), where a knob of an aspect has several values; None if none has.
+    Raises WrongUse."""
+    found = [chosen for of in aspects.offers(_ROOM, "arms") if (chosen := of(knobs)) is not None]
+    return found[0] if found else None
+
+
+def applied(knobs: Knobs, chosen: Workload, slack: float) -> Workload:
+    """The workload with what the aspects change of its jobs. slack: virtual seconds that time limits leave. Raises WrongUse."""
+    for of in aspects.offers(_ROOM, "applied"):
+        chosen = of(knobs, chosen, slack)
+    return chosen
+
+
+def check_partitions(jobs: pl.DataFrame, names: list[str], offer: requests.Offer) -> None:
+    """Check that each job's partition has what the aspects need for it.
+
+    jobs: of a workload; names: of their partitions, "" for the default one. Raises WrongUse.
+    """
+    for of in aspects.offers(_ROOM, "check_partitions"):
+        of(jobs, names, offer)
+
+
+def real_seconds(run: Prepared) -> float:
+    """Real seconds that the aspects add to a replay on the event clock, beyond a submission, a launch and an end of each job."""
+    return float(sum(of(run) for of in aspects.offers(_ROOM, "real_seconds")))
+
+
+def remarks(run: Prepared) -> list[str]:
+    """Remarks of the aspects that are printed before a run, one line each."""
+    return [line for of in aspects.offers(_ROOM, "remarks") for line in of(run)]

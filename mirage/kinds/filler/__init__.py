@@ -1,1 +1,0 @@
-"""Filler jobs, which run on nodes that the workload leaves idle."""

@@ -1,1 +1,0 @@
-"""Malleable jobs, which change their size while they run."""
