@@ -1,8 +1,8 @@
 """Finds the aspects: the packages in `extras`, each of which adds something to the core that it can do without.
 
-An aspect has a module for each room of the core to which it adds, with the name of that room: `experiment`, `metrics`, `records`,
-`verdict`, `page`, `simulate`. What such a module may have is written where the room uses it. The core names no aspect, so that a
-folder of `extras` may be removed.
+An aspect has a module for each room of the core to which it adds, with the name of that room: `knobs`, `experiment`, `simulate`,
+`records`, `metrics`, `figures`, `verdict`, `page`. What such a module may have is written where the room uses it. The core names no
+aspect, so that a folder of `extras` may be removed.
 """
 
 from __future__ import annotations

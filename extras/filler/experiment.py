@@ -6,10 +6,12 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from extras.filler.knobs import FillerKnobs
 from extras.filler.words import identity_of, words_of
-from mirage.experiment import configuration
+from mirage.experiment import aspects, configuration
+from mirage.experiment.aspects import Needs
 from mirage.experiment.hosts import host_count
-from mirage.knobs.knobs import FillerKnobs, Knobs
+from mirage.knobs.knobs import Knobs
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.feeder.policy import SPARE
 from slurm_mirage.feeder.settings import KEY
@@ -29,30 +31,34 @@ MARGIN = 5
 
 def of_slurm(knobs: Knobs) -> tuple[str, bool, str]:
     """The row of `managers`: the knob, whether it asks for something, and why only Slurm has it."""
-    return "FILLER", knobs.fillers.is_wanted, "filler jobs are jobs of Slurm"
+    return "FILLER", knobs.part(FillerKnobs).is_wanted, "filler jobs are jobs of Slurm"
 
 
 def check_words(knobs: Knobs) -> None:
     """Check the words of the filler jobs, if there are to be some. Raises WrongUse."""
-    if len(knobs.fillers.variants) > 1:
-        raise WrongUse("only make compare takes several; it may be one of no, slots and planned", "filler", knobs.fillers.variant)
-    if knobs.fillers.is_wanted:
-        words_of(knobs.fillers)
+    fillers = knobs.part(FillerKnobs)
+    if len(fillers.variants) > 1:
+        raise WrongUse("only make compare takes several; it may be one of no, slots and planned", "filler", fillers.variant)
+    if fillers.is_wanted:
+        words_of(fillers)
 
 
 def identities(knobs: Knobs) -> dict[str, str]:
     """The words of FILLER_JOBS with the content of a file that they name. Raises WrongUse."""
-    return {"FILLER_JOBS": identity_of(knobs.fillers.words)} if knobs.fillers.words else {}
+    words = knobs.part(FillerKnobs).words
+    return {"FILLER_JOBS": identity_of(words)} if words else {}
 
 
 def arms(knobs: Knobs) -> tuple[Knobs, dict[str, dict[str, str]]] | None:
     """The knobs of a comparison, and its arms if FILLER has several values: these values, with one configuration. Otherwise None.
     Raises WrongUse."""
-    values = knobs.fillers.variants
-    if len(values) == 1:
+    fillers = knobs.part(FillerKnobs)
+    if len(values := fillers.variants) == 1:
         return None
     if knobs.campaign.configs:
-        raise WrongUse("CONFIGS is compared already; it may be one of no, slots and planned", "filler", knobs.fillers.variant)
+        raise WrongUse(
+            "CONFIGS is compared already; it may be one of no, slots and planned", "filler", knobs.part(FillerKnobs).variant
+        )
     return knobs.with_values({"FILLER": values[0]}), {value: {"FILLER": value} for value in values}
 
 
@@ -60,9 +66,9 @@ def check(knobs: Knobs) -> None:
     """If FILLER asks for filler jobs, check their words, and that the cluster and its configuration can have them. Raises
     WrongUse."""
     check_words(knobs)
-    if not knobs.fillers.is_wanted:
+    if not (fillers := knobs.part(FillerKnobs)).is_wanted:
         return
-    if knobs.malleable.is_wanted:
+    if aspects.needs(knobs).own_sizes:
         raise _refused("malleable jobs grow onto idle nodes, which filler jobs take; give one of FILLER and MALLEABLE")
     if knobs.nodes.front_ends:
         raise _refused("filler jobs need a slurmd for each of their nodes; leave out FRONT_END, or FILLER")
@@ -74,7 +80,12 @@ def check(knobs: Knobs) -> None:
     chosen = configuration.of(knobs.scheduler)
     site = configuration.site_of(knobs.scheduler)
     settings = {**(site.settings if site else {}), **chosen.settings}
-    filler_settings.check(settings, chosen.partitions, grace_of(knobs.fillers, words_of(knobs.fillers)), version="")
+    filler_settings.check(settings, chosen.partitions, grace_of(fillers, words_of(fillers)), version="")
+
+
+def needs(knobs: Knobs) -> Needs:
+    """Arrays are not submitted beside fillers."""
+    return Needs(no_arrays=knobs.part(FillerKnobs).is_wanted)
 
 
 def grace_of(knobs: FillerKnobs, words: Filler) -> int:
@@ -85,14 +96,14 @@ def grace_of(knobs: FillerKnobs, words: Filler) -> int:
 
 def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
     """Variables of a cluster with filler jobs; none without."""
-    if not (fillers := knobs.fillers).is_wanted:
+    if not (fillers := knobs.part(FillerKnobs)).is_wanted:
         return {}
     return {"slurm_mirage_filler": True, "slurm_mirage_filler_grace": grace_of(fillers, words_of(fillers, shrink))}
 
 
 def run_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
     """The member "filler" of run.json; none without filler jobs."""
-    if not (fillers := knobs.fillers).is_wanted:
+    if not (fillers := knobs.part(FillerKnobs)).is_wanted:
         return {}
     words = words_of(fillers, shrink)
     return {KEY: {"variant": fillers.variant, "words": words.text(), "grace": grace_of(fillers, words)}}
@@ -101,7 +112,7 @@ def run_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
 def real_seconds(run: Prepared) -> float:
     """Real seconds that filler jobs add to a replay on the event clock: for their executions, and for backfilling, which tests
     those that wait."""
-    if not (fillers := run.knobs.fillers).is_wanted:
+    if not (fillers := run.knobs.part(FillerKnobs)).is_wanted:
         return 0.0
     words, machine = words_of(fillers, run.shrink), run.knobs.nodes.machine
     virtual = run.estimate() - min(run.dues)
@@ -118,7 +129,7 @@ def real_seconds(run: Prepared) -> float:
 
 def remarks(run: Prepared) -> list[str]:
     """Remark on the filler jobs."""
-    if not run.knobs.fillers.is_wanted:
+    if not run.knobs.part(FillerKnobs).is_wanted:
         return []
     settings = run_settings(run.knobs, run.shrink)[KEY]
     words = f"{settings['words']} (seconds of the cluster's time)"

@@ -187,8 +187,3 @@ METRICS: tuple[Metric, ...] = (
         main_if="filler_load",
     ),
 )
-FIGURES: tuple[tuple[str, str, str], ...] = (
-    ("filler_faults", "kinds of contradictions in the records of filler jobs", ""),
-    ("fillers_failed", "executions of filler jobs that failed", ""),
-)
-"""Figures of the verdict that are shown: name, meaning, unit."""

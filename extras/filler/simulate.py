@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
+from extras.filler.knobs import FillerKnobs
 from extras.filler.metrics import FILLERS_FILE, simulated_executions
 from extras.filler.words import words_of
 from mirage.commands.simulate import Simulated, schedule
@@ -24,9 +25,9 @@ def simulated(
     """
     from extras.filler.simulation import delay, fill, gain  # numba takes a moment to load
 
-    if not knobs.fillers.is_wanted:
+    if not knobs.part(FillerKnobs).is_wanted:
         return None
-    words, variant = words_of(knobs.fillers), knobs.fillers.variant
+    words, variant = words_of(knobs.part(FillerKnobs)), knobs.part(FillerKnobs).variant
     frame, hold = schedule(chosen, processors, policy, by_limits, words.save if variant == PLANNED else 0.0)
     start = frame["submit"] + frame["wait"]
     end = pl.select(pl.when(frame["run_time"] >= 0).then(start + frame["run_time"])).to_series()

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from polars import col
 
+from extras.filler.figures import FIGURES as FIGURES
 from extras.filler.metrics import FAILED, OUTCOMES
-from extras.filler.metrics import FIGURES as FIGURES
 from extras.filler.metrics import METRICS as METRICS
 from extras.filler.records import Fillers
 from mirage.metrics.measured_jobs import Population

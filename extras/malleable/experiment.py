@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from extras.malleable import jobs
+from extras.malleable.knobs import MalleableKnobs
 from mirage.experiment import configuration
+from mirage.experiment.aspects import Needs
 from mirage.experiment.hosts import host_count
 from mirage.knobs.knobs import Knobs
 from mirage.workloads import requests
@@ -30,12 +32,12 @@ CHECKED = 0.014
 
 def of_slurm(knobs: Knobs) -> tuple[str, bool, str]:
     """The row of `managers`: the knob, whether it asks for something, and why only Slurm has it."""
-    return "MALLEABLE", knobs.malleable.is_wanted, "the broker of malleable jobs changes jobs of Slurm"
+    return "MALLEABLE", knobs.part(MalleableKnobs).is_wanted, "the broker of malleable jobs changes jobs of Slurm"
 
 
 def check(knobs: Knobs) -> None:
     """If MALLEABLE asks for malleable jobs, check that the cluster can have them. Raises WrongUse with the reason."""
-    if not knobs.malleable.is_wanted:
+    if not knobs.part(MalleableKnobs).is_wanted:
         return
     if knobs.nodes.front_ends:
         raise _refused("malleable jobs need a slurmd for each of their nodes; leave out FRONT_END, or MALLEABLE")
@@ -45,16 +47,23 @@ def check(knobs: Knobs) -> None:
         )
 
 
+def needs(knobs: Knobs) -> Needs:
+    """The broker asks for nodes as the instance's user, and malleable jobs compute their run times. Releases before 24.11 let a job
+    change its size more than once only where slurmdbd answers."""
+    is_wanted = knobs.part(MalleableKnobs).is_wanted
+    return Needs(accounting=is_wanted, one_user=is_wanted, own_sizes=is_wanted)
+
+
 def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
     """Variables of a cluster with malleable jobs; none without."""
-    return {"slurm_mirage_malleable": True} if knobs.malleable.is_wanted else {}
+    return {"slurm_mirage_malleable": True} if knobs.part(MalleableKnobs).is_wanted else {}
 
 
 def applied(knobs: Knobs, chosen: Workload, slack: float) -> Workload:
     """The workload with its malleable jobs; unchanged without MALLEABLE. Raises WrongUse."""
-    if not knobs.malleable.is_wanted:
+    if not knobs.part(MalleableKnobs).is_wanted:
         return chosen
-    rule, machine = jobs.Rule.of(knobs.malleable.sizes), knobs.nodes.machine
+    rule, machine = jobs.Rule.of(knobs.part(MalleableKnobs).sizes), knobs.nodes.machine
     sizes = sorted({kind.cpus for kind in machine.classes})
     if len(sizes) > 1:
         nodes = ", ".join(map(str, sizes))
@@ -63,7 +72,7 @@ def applied(knobs: Knobs, chosen: Workload, slack: float) -> Workload:
         raise _refused("the nodes have GRES, and Slurm refuses to expand jobs there; leave out Gres, or MALLEABLE")
     return jobs.with_malleable(
         chosen,
-        knobs.malleable.share,
+        knobs.part(MalleableKnobs).share,
         rule,
         cpus=sizes[0],
         most=machine.nodes,
@@ -104,7 +113,7 @@ def remarks(run: Prepared) -> list[str]:
         share = f"{100 * count / run.workload.jobs.height:.3g} %"
         other = notes.get("malleable_of_other_size", 0)
         moved = f", {other} of them submitted with another size than in the log, and as much work" if other else ""
-        lines.append(f"malleable: {count} jobs ({share}), MALLEABLE_JOBS={run.knobs.malleable.sizes}{moved}")
+        lines.append(f"malleable: {count} jobs ({share}), MALLEABLE_JOBS={run.knobs.part(MalleableKnobs).sizes}{moved}")
     if (fewer := notes.get("malleable_fewer", 0)) > 0:
         lines.append(f"malleable: {fewer} jobs fewer than MALLEABLE asks for, the others have no other size on this machine")
     if count and run.knobs.scheduler.accounting == "auto" and not configuration.of(run.knobs.scheduler).accounting:

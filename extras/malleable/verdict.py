@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from extras.malleable.metrics import FIGURES as FIGURES
+from extras.malleable.figures import FIGURES as FIGURES
 from extras.malleable.metrics import METRICS as METRICS
 from extras.malleable.records import Resizes
 from mirage.metrics.allocations import holdings

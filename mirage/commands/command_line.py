@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mirage import IS_CHECKOUT
 from mirage.commands import main as targets
 from mirage.experiment.endings import Ending
+from mirage.knobs.knob import Knob
 from mirage.knobs.resolve import GIVEN
-from mirage.knobs.table import TABLE, Knob
+from mirage.knobs.table import TABLE
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 

@@ -8,6 +8,7 @@ The others are as the functions here, for one aspect.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,26 @@ if TYPE_CHECKING:
     from mirage.experiment.prepare import Prepared
 
 _ROOM = "experiment"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an aspect needs of a run: the function `needs` of its module, from the knobs."""
+
+    accounting: bool = False
+    """slurmdbd, where ACCOUNTING=auto leaves it open."""
+    one_user: bool = False
+    """All jobs belong to the instance's user."""
+    own_sizes: bool = False
+    """The aspect decides the sizes and the run times of jobs: they keep whole seconds, and are not fitted to partitions."""
+    no_arrays: bool = False
+    """No job is submitted as a task of an array."""
+
+
+def needs(knobs: Knobs) -> Needs:
+    """What any of the aspects needs."""
+    of_each: list[Needs] = [of(knobs) for of in aspects.offers(_ROOM, "needs")]
+    return Needs(*(any(getattr(one, part.name) for one in of_each) for part in fields(Needs)))
 
 
 def of_slurm(knobs: Knobs) -> tuple[tuple[str, bool, str], ...]:

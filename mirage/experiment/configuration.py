@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mirage import ROOT
+from mirage.experiment import aspects
 from mirage.knobs.knobs import Knobs, SchedulerKnobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import MANAGERS, SLURM
@@ -83,8 +84,7 @@ class Configuration:
     def has_accounting(self, knobs: Knobs) -> bool:
         """Whether a cluster with this configuration and the given knobs has accounting."""
         asked = knobs.scheduler.accounting
-        # Releases before 24.11 let a job change its size more than once only where slurmdbd answers.
-        return asked == "yes" or (asked == "auto" and (self.accounting or knobs.malleable.is_wanted))
+        return asked == "yes" or (asked == "auto" and (self.accounting or aspects.needs(knobs).accounting))
 
     def offer(self, knobs: Knobs, machine: Machine) -> Offer:
         """Partitions, QOS, memory, features, GRES and licences that jobs can request of a cluster with this configuration."""

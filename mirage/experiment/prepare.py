@@ -143,7 +143,7 @@ def header_of(machine: Machine) -> dict[str, str]:
 def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
     """Select and shrink the jobs. Raises WrongUse, also for a job that is wider than the cluster."""
     config = configuration.of(knobs.scheduler)
-    takes = config.rm == SLURM and not knobs.malleable.is_wanted
+    takes = config.rm == SLURM and not aspects.needs(knobs).own_sizes
     offered = config.offer(knobs, knobs.nodes.machine) if takes else None
     return prepare(
         replace(trace, frame=fitting.fitted(trace.frame, offered)),
@@ -208,7 +208,7 @@ class Prepared:
         start = None if local.begin is None else local.begin + first
         recorded = _recorded(knobs, trace, chosen)
         made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen), calendar=local.date(first), recorded=recorded, start=start)
-        if knobs.malleable.is_wanted:
+        if aspects.needs(knobs).own_sizes:
             aspects.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
         _ = made.events
         return made
@@ -368,8 +368,7 @@ class Prepared:
         config = configuration.of(self.knobs.scheduler)
         has_accounts = config.has_accounting(self.knobs)
         charged = has_accounts or config.shares_by_account
-        # The broker of malleable jobs asks for nodes as the instance's user, and such jobs start steps.
-        has_owners = has_accounts and not self.knobs.malleable.is_wanted
+        has_owners = has_accounts and not aspects.needs(self.knobs).one_user
         of_site = configuration.site_of(self.knobs.scheduler)
         # The accounts of the log are those of the cluster; a job without one has the account of its user's name.
         named = "account" if has_owners and of_site is not None and of_site.accounts is not None else ""
@@ -404,7 +403,11 @@ class Prepared:
             )
         ]
         logged = self.workload.jobs
-        if "array_job" not in logged.columns or configuration.of(self.knobs.scheduler).rm != SLURM or self.knobs.fillers.is_wanted:
+        if (
+            "array_job" not in logged.columns
+            or configuration.of(self.knobs.scheduler).rm != SLURM
+            or aspects.needs(self.knobs).no_arrays
+        ):
             return rows
         return submissions.with_arrays(rows, logged["array_job"].to_list(), logged["array_limit"].to_list())
 
@@ -415,7 +418,7 @@ class Prepared:
         run_times: list[float] = jobs["runtime_virtual"].to_list()
         if self.knobs.clock.speed != EVENT:
             return self.dues, run_times
-        groups, has_sizes = self.knobs.jobs.groups, self.knobs.malleable.is_wanted
+        groups, has_sizes = self.knobs.jobs.groups, aspects.needs(self.knobs).own_sizes
         arrays = jobs["array_job"].to_list() if "array_job" in jobs.columns else None
         dues = self.dues if groups else fractions.submissions(self.dues, self.workload.presets(), seed, self.replica, arrays)
         return dues, run_times if has_sizes else fractions.run_times(run_times, seed, self.replica)

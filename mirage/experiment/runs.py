@@ -21,8 +21,9 @@ from mirage import ROOT
 from mirage.experiment import aspects, run_events
 from mirage.experiment.configuration import site_of
 from mirage.experiment.endings import Ending
+from mirage.knobs.knob import METRICS
 from mirage.knobs.knobs import Knobs, text_of
-from mirage.knobs.table import BY_NAME, METRICS
+from mirage.knobs.table import BY_NAME
 from mirage.records.file_names import EXPERIMENT_FILE, RUN_FILE
 from mirage.records.run_clock import EVENT, is_event
 from mirage.records.run_folder import RunFolder

@@ -11,9 +11,10 @@ from mirage import ROOT
 from mirage.cluster_events import user_file
 from mirage.cluster_events.planned import number_word
 from mirage.experiment.report import name_of
+from mirage.knobs.knob import COMPARISON
 from mirage.knobs.knobs import text_of
 from mirage.knobs.parse import is_config_name
-from mirage.knobs.table import COMPARISON, TABLE
+from mirage.knobs.table import TABLE
 from mirage.records.file_names import EVENTS_FILE, EXPERIMENT_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.text import output_file

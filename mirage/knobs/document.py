@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mirage.knobs.table import GROUPS, TABLE, Knob
+from mirage.knobs.knob import GROUPS, Knob
+from mirage.knobs.table import TABLE
 
 STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
 OFFLINE = ("workload", "workload-report", "metrics", "simulate")

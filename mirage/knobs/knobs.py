@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from typing import Any, get_type_hints
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
 
+from mirage.aspects import modules
 from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.parse import AUTO, Speed, Value, format_number
@@ -18,8 +20,8 @@ from mirage.knobs.source_archive import Source
 from mirage.knobs.submission import SubmissionGroups
 from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.clock.clock_rules import CONSTANT, EVENT
-from slurm_mirage.jobs.filler import NO
 
+Part = TypeVar("Part")
 NONE = "none"
 """Value of EVENTS: a run without a file."""
 CLOCK = "mirage_clock"
@@ -88,39 +90,6 @@ class JobKnobs:
     """Shrink factors in per cent: one, or those of a sweep."""
     groups: SubmissionGroups | None
     """None: jobs are submitted at their own times."""
-
-
-@dataclass(frozen=True)
-class MalleableKnobs:
-    """Malleable jobs."""
-
-    share: Decimal
-    """Share of the jobs, from 0 to 1."""
-    sizes: str
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether the cluster has a broker, and the run malleable jobs."""
-        return self.share > 0
-
-
-@dataclass(frozen=True)
-class FillerKnobs:
-    """Filler jobs."""
-
-    variant: str
-    """One value of FILLER; several words for make compare."""
-    words: str
-
-    @property
-    def variants(self) -> list[str]:
-        """The values of FILLER."""
-        return self.variant.split()
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether the cluster runs filler jobs on its idle nodes."""
-        return self.variant != NO
 
 
 @dataclass(frozen=True)
@@ -236,25 +205,30 @@ class Knobs:
     nodes: NodeKnobs
     workload: WorkloadKnobs
     jobs: JobKnobs
-    malleable: MalleableKnobs
-    fillers: FillerKnobs
     events: EventKnobs
     clock: ClockKnobs
     scheduler: SchedulerKnobs
     campaign: CampaignKnobs
     metrics: MetricKnobs
     output: OutputKnobs
+    aspects: Mapping[str, Any]
+    """Parts of the aspects, by their packages' names: instances of `Part` of their modules `knobs`."""
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> Knobs:
         """Knobs with these values by name, one for each row of the table."""
         types = get_type_hints(cls)
-        return cls(**{part.name: types[part.name](**_members(part.name, values)) for part in fields(cls)})
+        own = {name: types[name](**_members(name, values)) for name in _CORE}
+        return cls(**own, aspects={name: part(**_members(name, values)) for name, part in _parts().items()})
+
+    def part(self, kind: type[Part]) -> Part:
+        """The part of an aspect, by its class."""
+        return next(part for part in self.aspects.values() if isinstance(part, kind))
 
     def value(self, name: str) -> Value:
         """The value of one knob."""
         part, member = BY_NAME[name].member.split(".")
-        value: Value = getattr(getattr(self, part), member)
+        value: Value = getattr(self.aspects[part] if part in self.aspects else getattr(self, part), member)
         return value
 
     def text(self, name: str) -> str:
@@ -267,8 +241,10 @@ class Knobs:
 
     def with_values(self, values: Mapping[str, Value]) -> Knobs:
         """The knobs with other values of some of them: of an arm of a comparison, or of a study."""
-        changed = {part.name: _members(part.name, values) for part in fields(self)}
-        return replace(self, **{part: replace(getattr(self, part), **own) for part, own in changed.items() if own})
+        changed = {name: _members(name, values) for name in _CORE}
+        own = {name: replace(getattr(self, name), **members) for name, members in changed.items() if members}
+        of_aspects = {name: replace(part, **_members(name, values)) for name, part in self.aspects.items()}
+        return replace(self, **own, aspects=of_aspects)
 
     def at_speed(self, speed: Speed) -> Knobs:
         """The knobs with the speed that was chosen for the run."""
@@ -294,6 +270,16 @@ class Knobs:
             elif knob.variable and value is not None:
                 variables[knob.variable] = float(value) if isinstance(value, Decimal) else value
         return variables
+
+
+_CORE = tuple(part.name for part in fields(Knobs) if part.name != "aspects")
+"""Names of the parts that every call has."""
+
+
+@cache
+def _parts() -> dict[str, type[Any]]:
+    """The classes of the aspects' parts, by their packages' names."""
+    return {module.__name__.split(".")[-2]: module.Part for module in modules("knobs")}
 
 
 def _members(part: str, values: Mapping[str, Value]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from mirage.knobs.source_archive import Source
 from mirage.knobs.submission import SubmissionGroups
 from mirage.text import durations
 from slurm_mirage.clock.clock_rules import EVENT
-from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
 from slurm_mirage.rm.managers import DEFAULT
 from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
@@ -188,8 +187,6 @@ def configs(text: str) -> str:
     return " ".join(words)
 
 
-FILLERS = (NO, SLOTS, PLANNED)
-"""Values of FILLER: without filler jobs, and the variants with them."""
 MANAGERS, SLURM = tuple(IMPLEMENTATIONS), DEFAULT
 """Values of RM: the resource managers."""
 

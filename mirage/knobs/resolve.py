@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from mirage import PROGRAM
+from mirage.aspects import offers
+from mirage.knobs.knob import FINISHED_RUNS
 from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import InvalidValue, Value, is_config_name
-from mirage.knobs.table import BY_NAME, BY_PARAMETER, FINISHED_RUNS, MAX_CPUS, MAX_NODES, TABLE
+from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
 from mirage.site import archive, site_conf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock_rules import EVENT
@@ -37,7 +39,7 @@ UNSHRUNK = 100  # per cent
 GATE = "gate"
 """The target whose first configuration is BEFORE."""
 # Knobs that SITE replaces, or that its users cannot be with.
-BESIDE_SITE = ("TRACE", "SLURM_CONF", "MODEL", "MALLEABLE", "RM")
+BESIDE_SITE = ("TRACE", "SLURM_CONF", "MODEL", "RM", *(name for names in offers("knobs", "NOT_WITH_SITE") for name in names))
 # Knobs that CLASSES replaces.
 SIZE = ("NODES", "CPUS")
 

@@ -5,18 +5,39 @@ A knob is given to make (`make experiment NODES=100`) or in the environment. To 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mirage.aspects import offers
 from mirage.cluster_events.generated import FAILURES_FORM, MAINTENANCE_FORM
 from mirage.knobs import openpbs_source, slurm_source, submission
+from mirage.knobs.knob import (
+    CLUSTER,
+    COMPARISON,
+    EVENTS,
+    FINISHED_RUNS,
+    METRICS,
+    MODELS,
+    OF_BUILD,
+    OF_CLUSTER,
+    OF_COMPARE,
+    OF_MANAGED,
+    OF_MODELLED,
+    OF_OFFLINE,
+    OF_PLAYED,
+    OF_RUN,
+    OF_SELECT,
+    OF_SINGLE,
+    OF_STUDIES,
+    OUTPUT,
+    SCHEDULER,
+    TIME,
+    WORKLOAD,
+    Knob,
+)
 from mirage.knobs.parse import (
     CONFIG_NAME,
-    FILLERS,
     MANAGERS,
     MAX_AT_ONCE,
     MAX_SHRINK,
     MAX_SPEED,
-    Parser,
     archive,
     at_least,
     at_once,
@@ -35,7 +56,6 @@ from mirage.knobs.parse import (
     optional,
     path_text,
     real_time,
-    share,
     shrink,
     some_of,
     speed,
@@ -53,69 +73,7 @@ MAX_CPUS = 65_535
 RUN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}"
 RUN_OR_MEMBER = f"{RUN_NAME}(/{RUN_NAME})?"
 
-# Purposes, by which docs/knobs.md groups the knobs.
-CLUSTER = "Cluster"
-WORKLOAD = "Workload"
-MODELS = "Generated workloads"
-TIME = "Time"
-EVENTS = "Events"
-SCHEDULER = "Scheduler"
-COMPARISON = "Comparisons"
-METRICS = "Metrics"
-OUTPUT = "Runs and files"
-GROUPS = (CLUSTER, WORKLOAD, MODELS, TIME, EVENTS, SCHEDULER, COMPARISON, METRICS, OUTPUT)
-
-
-@dataclass(frozen=True)
-class Knob:
-    """One row of the table.
-
-    name: what the user gives: NODES.
-    member: part of `Knobs` and its member: nodes.count.
-    default: the value as text, parsed like a given one.
-    parse: parser of the text.
-    may_be: allowed values, as the end of the message "NODES: ... is not possible; it may be ...".
-    meaning: one line for `make help` and docs/knobs.md.
-    targets: targets of the Makefile that use the knob.
-    group: its purpose, one of GROUPS.
-    shown: what help and documentation show instead of an empty default.
-    is_input: whether another value makes another run. Inputs are compared when results/RUN exists.
-    variable: name of the variable that gives the value to the roles, and that an inventory may set; empty if no role needs it.
-    """
-
-    name: str
-    member: str
-    default: str
-    parse: Parser
-    may_be: str
-    meaning: str
-    targets: tuple[str, ...]
-    group: str
-    shown: str = ""
-    is_input: bool = False
-    variable: str = ""
-
-    @property
-    def parameter(self) -> str:
-        """Name by which domain code names this knob in a WrongUse."""
-        return self.name.lower()
-
-
-_STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
-_COMPARE = ("compare", *_STUDIES)
-_SINGLE = ("cluster", "experiment")
-_BUILD = (*_SINGLE, *_COMPARE, "gate")
-_MANAGED = (*_SINGLE, "compare", "study-scms")
-_RUN = ("experiment", *_COMPARE, "gate")
-_PLAYED = ("experiment", "compare", "gate")
-_CLUSTER = (*_BUILD, "status", "watch", "shell", "capture", "teardown", "infra", "provision", "deprovision")
-FINISHED_RUNS = ("report", "check", "metrics", "why")
-"""Targets that read a finished run, which may be one of a comparison."""
-_OFFLINE = ("workload", "workload-report", "metrics", "simulate")
-_SELECT = (*_RUN, *_OFFLINE)
-_MODELLED = (*_RUN, "workload", "workload-report", "simulate")
-
-TABLE = (
+TABLE: tuple[Knob, ...] = (
     Knob(
         "INVENTORY",
         "cluster.inventory",
@@ -123,7 +81,7 @@ TABLE = (
         path_text,
         "a folder or file of an Ansible inventory",
         "hosts: a folder like inventories/local",
-        _CLUSTER,
+        OF_CLUSTER,
         is_input=True,
         group=CLUSTER,
     ),
@@ -134,7 +92,7 @@ TABLE = (
         matching(r"[a-z][a-z0-9-]{0,20}"),
         "a lower-case letter followed by up to 20 lower-case letters, digits or -",
         "name of the instance, whose folder is /var/lib/slurm-mirage/CLUSTER",
-        _CLUSTER,
+        OF_CLUSTER,
         is_input=True,
         group=CLUSTER,
         variable="mirage_cluster",
@@ -146,7 +104,7 @@ TABLE = (
         optional(at_least(1024, most=65535)),
         "a port from 1024 to 65535",
         "first port of the instance, which remembers it",
-        _BUILD,
+        OF_BUILD,
         shown="first free block",
         group=CLUSTER,
         variable="mirage_port",
@@ -158,7 +116,7 @@ TABLE = (
         one_of("refuse", "wait"),
         "refuse or wait",
         "what to do while another run goes on in CLUSTER: refuse this one, or wait for its end",
-        _RUN,
+        OF_RUN,
         group=CLUSTER,
     ),
     Knob(
@@ -168,7 +126,7 @@ TABLE = (
         at_least(1, most=MAX_NODES),
         f"a whole number from 1 to {MAX_NODES}",
         "emulated nodes (slurmd) over all the compute hosts",
-        (*_BUILD, *_OFFLINE, "example-site"),
+        (*OF_BUILD, *OF_OFFLINE, "example-site"),
         is_input=True,
         group=CLUSTER,
         variable="mirage_nodes",
@@ -180,7 +138,7 @@ TABLE = (
         at_least(1, most=MAX_CPUS),
         f"a whole number from 1 to {MAX_CPUS}",
         "processors of each node",
-        (*_BUILD, *_OFFLINE),
+        (*OF_BUILD, *OF_OFFLINE),
         is_input=True,
         group=CLUSTER,
         variable="mirage_cpus",
@@ -192,7 +150,7 @@ TABLE = (
         optional(classes),
         "the path of a YAML list of classes of nodes, like machines/example.yml",
         "file with classes of nodes, instead of NODES and CPUS, like machines/example.yml",
-        (*_BUILD, *_OFFLINE),
+        (*OF_BUILD, *OF_OFFLINE),
         shown="all nodes are equal",
         is_input=True,
         group=CLUSTER,
@@ -205,7 +163,7 @@ TABLE = (
         "the path of an SWF log (.swf, .swf.gz), of the output of sacct (-P, -p, --json or CSV), of Batsim's jobs.csv, or of an "
         "archive of mirage-capture",
         "recorded log: SWF, sacct's output, Batsim's jobs.csv; metrics also reads jobs.csv and sigsleep.log",
-        _SELECT,
+        OF_SELECT,
         shown="a generated workload",
         is_input=True,
         group=WORKLOAD,
@@ -217,7 +175,7 @@ TABLE = (
         optional(at_least(1, most=MAX_JOBS)),
         f"a whole number from 1 to {MAX_JOBS}",
         "how many jobs to take, or to generate",
-        (*_SELECT, "example-site"),
+        (*OF_SELECT, "example-site"),
         shown="all",
         is_input=True,
         group=WORKLOAD,
@@ -229,7 +187,7 @@ TABLE = (
         at_least(0),
         "a whole number from 0 on",
         "how many jobs to leave out at the beginning",
-        _SELECT,
+        OF_SELECT,
         is_input=True,
         group=WORKLOAD,
     ),
@@ -240,7 +198,7 @@ TABLE = (
         at_least(0, whole=False),
         "a number of seconds from 0 on",
         "leave out jobs that ran less (seconds of the trace)",
-        _SELECT,
+        OF_SELECT,
         is_input=True,
         group=WORKLOAD,
     ),
@@ -251,7 +209,7 @@ TABLE = (
         optional(instant),
         "seconds of the trace from 0 on, or a date: 2016-04-01, 2016-04-01T12:00:00",
         "take jobs submitted from then on: seconds of the trace, or a date",
-        (*_SELECT, "capture"),
+        (*OF_SELECT, "capture"),
         shown="the beginning",
         is_input=True,
         group=WORKLOAD,
@@ -263,7 +221,7 @@ TABLE = (
         optional(instant),
         "seconds of the trace from 0 on, or a date: 2016-05-01, 2016-04-01T18:00:00",
         "take jobs submitted before then",
-        (*_SELECT, "capture"),
+        (*OF_SELECT, "capture"),
         shown="the end",
         is_input=True,
         group=WORKLOAD,
@@ -275,7 +233,7 @@ TABLE = (
         names,
         "numbers of the log's queues, or their names in its header, separated by commas: 1,3",
         "take jobs of these queues (numbers or names, separated by commas)",
-        _SELECT,
+        OF_SELECT,
         shown="all",
         is_input=True,
         group=WORKLOAD,
@@ -287,7 +245,7 @@ TABLE = (
         names,
         "numbers of the log's users, separated by commas: 12,40",
         "take jobs of these users (numbers, separated by commas)",
-        _SELECT,
+        OF_SELECT,
         shown="all",
         is_input=True,
         group=WORKLOAD,
@@ -299,7 +257,7 @@ TABLE = (
         one_of("keep", "scale", "fit"),
         "keep, scale or fit",
         "jobs made for another machine: keep their sizes, scale them to this one, or leave out what does not fit",
-        (*_RUN, "workload", "simulate"),
+        (*OF_RUN, "workload", "simulate"),
         is_input=True,
         group=WORKLOAD,
     ),
@@ -310,7 +268,7 @@ TABLE = (
         one_of("none", "running", "all"),
         "none, running or all",
         "also take jobs that were running (all: or queued) when the selection begins",
-        (*_RUN, "workload", "simulate"),
+        (*OF_RUN, "workload", "simulate"),
         is_input=True,
         group=WORKLOAD,
     ),
@@ -321,7 +279,7 @@ TABLE = (
         one_of("keep", "think", "none"),
         "keep, think or none",
         "jobs that wait for others: keep those of sacct; think: fields 17 and 18 of SWF, submitted that long after the other's end",
-        _RUN,
+        OF_RUN,
         is_input=True,
         group=WORKLOAD,
     ),
@@ -332,7 +290,7 @@ TABLE = (
         calendars,
         "the path of a CSV file of events, without blanks; for make compare several paths, or none for a run without",
         "CSV file of what happens to the cluster: instant, action, target, argument (docs/events.md)",
-        _PLAYED,
+        OF_PLAYED,
         shown="none",
         is_input=True,
         group=EVENTS,
@@ -344,7 +302,7 @@ TABLE = (
         optional(failures),
         FAILURES_FORM,
         "failures of nodes: mtbf=30d repair=4h shape=0.7",
-        _PLAYED,
+        OF_PLAYED,
         shown="none",
         is_input=True,
         group=EVENTS,
@@ -356,56 +314,12 @@ TABLE = (
         optional(maintenance),
         MAINTENANCE_FORM,
         "maintenance windows: weekly tue 08:00 6h all",
-        _PLAYED,
+        OF_PLAYED,
         shown="none",
         is_input=True,
         group=EVENTS,
     ),
-    Knob(
-        "MALLEABLE",
-        "malleable.share",
-        "0",
-        share,
-        "a share from 0 to 1 (0.5), or per cent (50% or 50)",
-        "share of the jobs that change their size while they run: 0.5, or 50%; 0: none, and a cluster without the broker",
-        _BUILD,
-        is_input=True,
-        group=WORKLOAD,
-    ),
-    Knob(
-        "MALLEABLE_JOBS",
-        "malleable.sizes",
-        "recorded preferred=none",
-        path_text,
-        "MIN:MAX:FACTOR:PREFERRED with options, or a rule, as docs/malleable.md lists them",
-        "sizes of malleable jobs in nodes: MIN:MAX:FACTOR:PREFERRED and options, or by the recorded size (docs/malleable.md)",
-        _RUN,
-        is_input=True,
-        group=WORKLOAD,
-    ),
-    Knob(
-        "FILLER",
-        "fillers.variant",
-        "no",
-        some_of(*FILLERS),
-        "no, slots or planned; for make compare several of them: no slots planned",
-        "idle nodes run filler jobs: slots saves them at the end of each slot, planned before Slurm's plan needs their nodes",
-        (*_BUILD, "simulate"),
-        is_input=True,
-        group=WORKLOAD,
-    ),
-    Knob(
-        "FILLER_JOBS",
-        "fillers.words",
-        "",
-        path_text,
-        "work=SECONDS (or a FILE) save=S restore=S interval=S slot=S speed=C count=N, as docs/filler.md lists them",
-        "filler jobs: work of each, what a save and a start cost, seconds between saves, slot, speed",
-        (*_BUILD, "simulate"),
-        shown="10 h of work each, saved every 10 min",
-        is_input=True,
-        group=WORKLOAD,
-    ),
+    *(row for rows in offers("knobs", "ROWS") for row in rows),
     Knob(
         "SHRINK",
         "jobs.shrinks",
@@ -414,7 +328,7 @@ TABLE = (
         f"a percentage above 0 and up to {MAX_SHRINK} (50, 0.2), or a sweep FROM:TO:STEP (100:50:10)",
         "per cent of the trace's times: 100 leaves them, 50 halves them, 1 makes them 100 times shorter; FROM:TO:STEP is a sweep, "
         "one run each",
-        (*_RUN, "workload"),
+        (*OF_RUN, "workload"),
         is_input=True,
         group=TIME,
     ),
@@ -426,7 +340,7 @@ TABLE = (
         f"a number above 0 and up to {MAX_SPEED} (20, 0.5), event or auto",
         "the clock. auto: event where it can be, else the largest constant number for which the run is valid (make cluster: 1). "
         "event: time stops while the cluster computes (one host). A number: time passes so many times faster; 1: real time",
-        _BUILD,
+        OF_BUILD,
         is_input=True,
         group=TIME,
         variable="mirage_speed",
@@ -438,7 +352,7 @@ TABLE = (
         one_of("yes", "no"),
         "yes or no",
         "SPEED=event: whether slurmctld's own processor time counts in the cluster's time, each second of it as one",
-        _BUILD,
+        OF_BUILD,
         is_input=True,
         group=TIME,
         variable="mirage_charge",
@@ -450,7 +364,7 @@ TABLE = (
         one_of("disk", "memory"),
         "disk or memory",
         "where slurmctld's saved state has to be before it goes on; memory: a host that crashes may lose jobs (not with SPEED=1)",
-        _BUILD,
+        OF_BUILD,
         group=TIME,
         variable="mirage_saves",
     ),
@@ -461,7 +375,7 @@ TABLE = (
         submission_groups,
         submission.FORM,
         "the thesis's scheme: groups of jobs at fixed intervals of the cluster's clock, which are not shrunk",
-        _RUN,
+        OF_RUN,
         shown="the jobs' own times",
         is_input=True,
         group=TIME,
@@ -473,7 +387,7 @@ TABLE = (
         one_of("extend", "kill"),
         "extend or kill",
         "a job whose run time reaches its limit: extend the limit, or let Slurm kill it",
-        _RUN,
+        OF_RUN,
         is_input=True,
         group=WORKLOAD,
     ),
@@ -484,7 +398,7 @@ TABLE = (
         matching(CONFIG_NAME),
         "the name of a file in configs/, without .yml",
         "scheduler configuration: configs/CONFIG.yml; with SHRINK below 100 backfill, whose intervals are short",
-        (*_SINGLE, "compare", "gate", "study-malleable", "study-malleable-share", "study-filler"),
+        (*OF_SINGLE, "compare", "gate", "study-malleable", "study-malleable-share", "study-filler"),
         is_input=True,
         group=SCHEDULER,
         variable="mirage_config",
@@ -496,7 +410,7 @@ TABLE = (
         path_text,
         "the path of a slurm.conf",
         "a site's own slurm.conf: its nodes, partitions and policy instead of NODES, CPUS and CLASSES; CONFIG is then site",
-        _BUILD,
+        OF_BUILD,
         shown="none",
         is_input=True,
         group=SCHEDULER,
@@ -508,7 +422,7 @@ TABLE = (
         path_text,
         "the path of an archive of mirage-capture",
         "archive of a site's week, which is replayed: its jobs, machine, policy, users, outages and reservations (docs/site.md)",
-        (*_SINGLE, "compare"),
+        (*OF_SINGLE, "compare"),
         shown="none",
         group=WORKLOAD,
     ),
@@ -519,7 +433,7 @@ TABLE = (
         optional(archive(slurm_source.read)),
         slurm_source.FORM,
         "archive of a Slurm release, 16.05 to 26.05, to build and use instead of the installed packages",
-        _BUILD,
+        OF_BUILD,
         shown="packages",
         is_input=True,
         group=SCHEDULER,
@@ -531,7 +445,7 @@ TABLE = (
         some_of(*MANAGERS),
         "slurm or openpbs; for make compare both of them: slurm openpbs",
         "resource manager of the cluster; openpbs needs OPENPBS_SOURCE, and CONFIG is then pbs-easy",
-        _MANAGED,
+        OF_MANAGED,
         is_input=True,
         group=SCHEDULER,
         variable="mirage_rm",
@@ -543,7 +457,7 @@ TABLE = (
         optional(archive(openpbs_source.read)),
         openpbs_source.FORM,
         "archive of OpenPBS's source, of a commit that docs/openpbs.md names or a newer one, to build and use with RM=openpbs",
-        _MANAGED,
+        OF_MANAGED,
         shown="none",
         is_input=True,
         group=SCHEDULER,
@@ -555,7 +469,7 @@ TABLE = (
         configs,
         "two names or more of files in configs/, without .yml: fifo backfill",
         "compare: scheduler configurations, the baseline first",
-        _COMPARE,
+        OF_COMPARE,
         group=COMPARISON,
     ),
     Knob(
@@ -575,7 +489,7 @@ TABLE = (
         optional(at_least(1, most=50)),
         "a whole number from 1 to 50",
         "compare: runs of each configuration, which show the noise; with one of each nothing is claimed",
-        _COMPARE,
+        OF_COMPARE,
         shown="3, or as many as take an hour",
         group=COMPARISON,
     ),
@@ -586,7 +500,7 @@ TABLE = (
         margin,
         "per cent of the baseline's mean, above 0 and at most 50",
         "compare: configurations that differ by less are equivalent",
-        _COMPARE,
+        OF_COMPARE,
         group=COMPARISON,
     ),
     Knob(
@@ -637,7 +551,7 @@ TABLE = (
         at_once,
         f"auto, or a whole number from 1 to {MAX_AT_ONCE}",
         "compare, gate, sweeps: runs side by side (auto: with SPEED=event as many as the host can do, otherwise 1)",
-        _RUN,
+        OF_RUN,
         group=COMPARISON,
     ),
     Knob(
@@ -647,7 +561,7 @@ TABLE = (
         one_of("yes", "no"),
         "yes or no",
         "studies: the published size instead of one that takes an hour or two",
-        _STUDIES,
+        OF_STUDIES,
         group=COMPARISON,
     ),
     Knob(
@@ -657,7 +571,7 @@ TABLE = (
         one_of("auto", "yes", "no"),
         "auto, yes or no",
         "srun over several nodes: slurmd that know all others (auto: up to 1000 nodes)",
-        _BUILD,
+        OF_BUILD,
         group=CLUSTER,
         variable="mirage_steps",
     ),
@@ -668,7 +582,7 @@ TABLE = (
         at_least(0, most=MAX_FRONT_ENDS),
         f"0, or the number of slurmd that stand for all nodes, up to {MAX_FRONT_ENDS}",
         "Slurm's front-end mode: so many slurmd stand for all nodes; 0: each node has its own",
-        _BUILD,
+        OF_BUILD,
         is_input=True,
         group=CLUSTER,
         variable="mirage_front_end",
@@ -680,7 +594,7 @@ TABLE = (
         at_least(1, most=2),
         "1 or 2",
         "number of slurmctld; the second one takes over when the first does not answer (events failover and take-back)",
-        _BUILD,
+        OF_BUILD,
         is_input=True,
         group=CLUSTER,
         variable="mirage_controllers",
@@ -691,8 +605,8 @@ TABLE = (
         "auto",
         one_of("auto", "yes", "no"),
         "auto, yes or no",
-        "slurmdbd and its database, for fair share, QOS and sacct (auto: as CONFIG says, and with MALLEABLE)",
-        _BUILD,
+        "slurmdbd and its database, for fair share, QOS and sacct (auto: as CONFIG says, and where another knob needs it)",
+        OF_BUILD,
         is_input=True,
         group=SCHEDULER,
         variable="mirage_accounting",
@@ -704,7 +618,7 @@ TABLE = (
         optional(matching(RUN_OR_MEMBER)),
         "up to 81 letters, digits, dots, dashes and underscores, not beginning with a dot or dash",
         "name of the run: results/RUN (or cmp/fifo-1 of a comparison); without it an unfinished run with the same inputs goes on",
-        (*_RUN, *FINISHED_RUNS),
+        (*OF_RUN, *FINISHED_RUNS),
         shown="time stamp and trace name",
         group=OUTPUT,
     ),
@@ -735,7 +649,7 @@ TABLE = (
         at_least(0),
         "a whole number from 0 on",
         "seed of all random numbers",
-        (*_RUN, "workload", "workload-report", "simulate", "figure-load", "example-site"),
+        (*OF_RUN, "workload", "workload-report", "simulate", "figure-load", "example-site"),
         is_input=True,
         group=MODELS,
     ),
@@ -746,7 +660,7 @@ TABLE = (
         optional(matching(r"[a-z0-9][a-z0-9_-]*")),
         "the name of a workload model",
         "workload model, where there is no TRACE: raijin, lublin and others (docs/models.md lists them)",
-        _MODELLED,
+        OF_MODELLED,
         shown="raijin; of a run: 150 short jobs",
         is_input=True,
         group=MODELS,
@@ -758,7 +672,7 @@ TABLE = (
         optional(at_least(0, whole=False)),
         "the share of the machine that jobs ask for, above 0: 0.8",
         "offered load of a generated workload, by the time between submissions",
-        _MODELLED,
+        OF_MODELLED,
         shown="the model's own",
         is_input=True,
         group=MODELS,
@@ -821,7 +735,7 @@ TABLE = (
         cut,
         "a number of seconds from 0 on, or a percentage of the schedule below 100: 5%",
         "cut from the schedule's beginning before it is measured: seconds of the trace, or per cent (5%); 0: nothing",
-        (*_RUN, "metrics", "simulate"),
+        (*OF_RUN, "metrics", "simulate"),
         is_input=True,
         group=METRICS,
     ),
@@ -832,7 +746,7 @@ TABLE = (
         cut,
         "a number of seconds from 0 on, or a percentage of the schedule below 100: 5%",
         "cut from its end before it is measured: seconds of the trace, or per cent (5%); 0: nothing",
-        (*_RUN, "metrics", "simulate"),
+        (*OF_RUN, "metrics", "simulate"),
         is_input=True,
         group=METRICS,
     ),
@@ -843,7 +757,7 @@ TABLE = (
         path_text,
         "the path of the file to write",
         "file to write: workload's SWF or CSV, metrics' JSON, simulate's SWF or CSV; folder of workload-report and figure-load",
-        (*_OFFLINE, "figure-load"),
+        (*OF_OFFLINE, "figure-load"),
         group=OUTPUT,
     ),
     Knob(

@@ -60,7 +60,7 @@ _FIGURES = (
     *("interrupted", "halted", "limits_extended", "host_cpu", "host_cpu_saturated", "clock_speed", "clock_offset_max"),
     *("released", "disagreements", "suspended_compared", "suspended_apart_max", "false_quiet_share"),
     *("dispatch_gap_mean", "dispatch_gap_p99", "dispatch_gap_of_load", "dispatch_gap_jobs", "nodes_lacking", "backfill_cycle_mean"),
-    *(name for figures in offers("metrics", "FIGURES") for name, *_ in figures),
+    *(name for figures in offers("figures", "FIGURES") for name, *_ in figures),
 )
 _VALIDITY = Object(
     {

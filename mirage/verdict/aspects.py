@@ -4,7 +4,7 @@ A run without the aspect has no figures, no reasons and no members of it.
 
 KNOBS, UNUSED: its knobs, and the value of the first one in a run without the aspect; MEMBER: its member of metrics.json.
 METRICS, FIGURES: its metrics, of which `main_if` of the first names one that is above 0 where a run has the aspect, and its figures
-of the verdict that are shown (name, meaning, unit). Both are in its module `metrics`.
+of the verdict that are shown (name, meaning, unit). They are in its modules `metrics` and `figures`, too.
 BOUNDS: bounds of figures: `AspectBound`.
 """
 

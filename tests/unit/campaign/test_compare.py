@@ -14,12 +14,13 @@ import pytest
 from campaigns import campaign
 from journals import start_event
 
+from extras.filler.knobs import FillerKnobs
 from mirage.campaign import parts
 from mirage.campaign.campaign import Campaign
 from mirage.campaign.conclusion import Member, conclude, show
 from mirage.commands import compare
 from mirage.commands.metrics import metrics
-from mirage.experiment import configuration, report, run_length, runs
+from mirage.experiment import aspects, configuration, report, run_length, runs
 from mirage.experiment.endings import OF_VERDICT, Ending
 from mirage.experiment.lane import Lane
 from mirage.knobs import resolve as knobs
@@ -175,11 +176,11 @@ def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path
 
 
 def test_values_of_filler_are_compared_with_one_configuration(results: Path) -> None:
-    given, arms = compare._of_fillers(values(results, CONFIGS="", FILLER="no slots planned", REPLICAS="2", SPEED="event"))
+    given, arms = aspects.arms(values(results, CONFIGS="", FILLER="no slots planned", REPLICAS="2", SPEED="event"))
     planned = Campaign.of(given, arms=arms)
     labels = [part.folder.name for part in planned.parts]
     assert labels == ["no-1", "slots-1", "planned-1", "no-2", "slots-2", "planned-2"]
-    assert [one.knobs.fillers.variant for one in planned.prepared.values()] == ["no", "slots", "planned"]
+    assert [one.knobs.part(FillerKnobs).variant for one in planned.prepared.values()] == ["no", "slots", "planned"]
     assert {one.knobs.scheduler.config for one in planned.prepared.values()} == {"slurm-defaults"}
     assert len({part.shift for part in planned.parts[:3]}) == 1
     assert len({tuple(one.dues) for one in planned.prepared.values()}) == 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mirage.knobs.document import document
-from mirage.knobs.table import GROUPS, TABLE
+from mirage.knobs.knob import GROUPS
+from mirage.knobs.table import TABLE
 
 ROOT = Path(__file__).parents[3]
 

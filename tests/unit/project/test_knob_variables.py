@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mirage.knobs.table import TABLE, Knob
+from mirage.knobs.knob import Knob
+from mirage.knobs.table import TABLE
 
 ROOT = Path(__file__).parents[3]
 COMMON = ROOT / "inventories/common/group_vars/all.yml"
