@@ -3,6 +3,8 @@
 `of_slurm(knobs)`: its knob, whether it asks for the aspect, and why only a cluster of Slurm can have it.
 `identities(knobs)`: inputs of a run whose values stand for the content of files: text by knob.
 `arms(knobs)`: the knobs of a comparison and its arms, where a knob of the aspect has several values; None otherwise.
+`real_seconds(run)`: real seconds that it adds to a replay on the event clock, beyond a submission, a launch and an end of each job.
+`remarks(run)`: remarks that are printed before a run (`Prepared`), one line each.
 The others are as the functions here, for one aspect.
 """
 
@@ -12,15 +14,14 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from mirage import aspects
 from mirage.knobs.knobs import Knobs
-from mirage.workloads import requests
-from mirage.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from mirage.experiment.prepare import Prepared
+    import polars as pl
+
+    from mirage.workloads import requests
+    from mirage.workloads.workload import Workload
 
 _ROOM = "experiment"
 
@@ -98,13 +99,3 @@ def check_partitions(jobs: pl.DataFrame, names: list[str], offer: requests.Offer
     """
     for of in aspects.offers(_ROOM, "check_partitions"):
         of(jobs, names, offer)
-
-
-def real_seconds(run: Prepared) -> float:
-    """Real seconds that the aspects add to a replay on the event clock, beyond a submission, a launch and an end of each job."""
-    return float(sum(of(run) for of in aspects.offers(_ROOM, "real_seconds")))
-
-
-def remarks(run: Prepared) -> list[str]:
-    """Remarks of the aspects that are printed before a run, one line each."""
-    return [line for of in aspects.offers(_ROOM, "remarks") for line in of(run)]

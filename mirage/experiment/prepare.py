@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from mirage.aspects import offers
 from mirage.cluster_events import site_events
 from mirage.cluster_events.planned import PlannedEvent, as_csv, for_replay
 from mirage.cluster_events.site_events import SiteEvents
@@ -305,7 +306,7 @@ class Prepared:
     @cached_property
     def _real_seconds_of_aspects(self) -> float:
         """Real seconds by which aspects of the run make a replay on the event clock longer."""
-        return aspects.real_seconds(self)
+        return float(sum(of(self) for of in offers("experiment", "real_seconds")))
 
     def real_estimate(self) -> float | None:
         """Expected real seconds of the replay; None while SPEED is `auto`."""

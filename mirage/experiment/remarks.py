@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import polars as pl
 
-from mirage.experiment import aspects, configuration, site
+from mirage.aspects import offers
+from mirage.experiment import configuration, site
 from mirage.experiment.prepare import SLACK, Prepared
 from mirage.knobs.parse import MAX_SPEED, format_number
 from mirage.knobs.resolve import SHORT_INTERVALS
@@ -70,7 +71,7 @@ def remarks(run: Prepared) -> list[str]:
     lines += [words.format(counts[name]) for name, words in WAITS_AND_REQUESTS.items() if name in counts]
     if "arrays" in notes:
         lines.append(_arrays(run))
-    return [*lines, *aspects.remarks(run), *_limits(run), *_resets(run)]
+    return [*lines, *(line for of in offers("experiment", "remarks") for line in of(run)), *_limits(run), *_resets(run)]
 
 
 def sizes_and_presets(chosen: Workload) -> list[str]:

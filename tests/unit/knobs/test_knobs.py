@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirage.aspects import modules
 from mirage.knobs import resolve as knobs
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.machine import Machine
@@ -129,7 +130,9 @@ def test_defaults_are_values_of_their_own_knobs() -> None:
 
 
 def test_each_row_names_a_member_that_has_the_type_of_its_values() -> None:
-    members = {f"{part}.{name}": kind for part, cls in get_type_hints(Knobs).items() for name, kind in get_type_hints(cls).items()}
+    parts = {part: cls for part, cls in get_type_hints(Knobs).items() if part != "aspects"}
+    parts |= {module.__name__.split(".")[1]: module.Part for module in modules("knobs")}
+    members = {f"{part}.{name}": kind for part, cls in parts.items() for name, kind in get_type_hints(cls).items()}
     assert sorted(members) == sorted(knob.member for knob in TABLE)
     defaults = knobs.resolve({})
     for knob in TABLE:
