@@ -880,21 +880,3 @@ def test_module_answers_wrong_use_in_a_line(tmp_path: Path, change: dict[str, An
     answer = run_module({"run_dir": str(tmp_path), "processors": 64, "nodes": 4} | change)
     assert answer["failed"] and answer["msg"].startswith(message)
     assert written(tmp_path) == set()
-
-
-def test_documentation_of_the_module_is_that_of_its_arguments() -> None:
-    """What main() accepts is what DOCUMENTATION says, with the same defaults."""
-    import ast
-
-    import yaml
-
-    tree = ast.parse((Path(__file__).parents[3] / "library" / "run_collection.py").read_text())
-    texts = {
-        node.targets[0].id: ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "AnsibleModule")
-    accepted = ast.literal_eval(next(word.value for word in call.keywords if word.arg == "argument_spec"))
-    told = yaml.safe_load(texts["DOCUMENTATION"])["options"]
-    assert {name: {k: v for k, v in option.items() if k != "description"} for name, option in told.items()} == accepted
