@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
-from ansible.module_utils import basic
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.doc_fragments.shared import ModuleDocFragment
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
@@ -34,8 +33,7 @@ def module_main(documentation: str, secrets: Sequence[str] = (), **rules: Any) -
             spec = argument_spec(documentation)
             for name in secrets:
                 spec[name]["no_log"] = True
-            # Looked up here, because ansible-lint replaces it to check the arguments of tasks.
-            module = basic.AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
+            module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
             try:
                 result = call(module)
             except WrongUse as error:

@@ -12,7 +12,6 @@ from typing import Any
 import ansible.module_utils
 import pytest
 import yaml
-from ansible.module_utils import basic
 from ansible.plugins.loader import fragment_loader
 from ansible.utils.plugin_docs import get_docstring
 
@@ -52,7 +51,7 @@ def argument_spec(module: Any, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, 
     def give(*_: object, **keywords: object) -> None:
         raise Seen(keywords)
 
-    monkeypatch.setattr(basic, "AnsibleModule", give)
+    monkeypatch.setattr("ansible.module_utils.module_main.AnsibleModule", give)
     with pytest.raises(Seen) as seen:
         module.main()
     given: Mapping[str, Any] = seen.value.args[0]
