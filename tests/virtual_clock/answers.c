@@ -438,7 +438,7 @@ static void *sleep_long(void *tenths)
 
 static void order(void)
 {
-    static const int tenths[] = {24, 6, 18, 12};
+    static const int tenths[] = {40, 10, 30, 20};
     enum { TIMES = sizeof tenths / sizeof *tenths };
     pthread_t all[TIMES];
     for (int i = 0; i < TIMES; i++)
