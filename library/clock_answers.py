@@ -9,11 +9,8 @@ short_description: Serve this host's time to other hosts for a limited time
 description:
   - Starts a UDP server at a port of the instance's block, as the instance's user. The server ends by itself.
   - The module M(clock_offset) is its client. Nothing persists on the host, so this module never reports a change.
+extends_documentation_fragment: [shared, shared.directory]
 options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
   user:
     description: Account of the instance. Required with O(state=started).
     type: str
@@ -40,11 +37,8 @@ options:
     type: str
     choices: [started, stopped]
     default: started
-author:
-  - The Slurm Mirage developers
 attributes:
   check_mode:
-    support: full
     details: In check mode the server is neither started nor stopped.
 """
 
@@ -68,28 +62,13 @@ port:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.clock_server import start, stop
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "user": {"type": "str"},
-            "address": {"type": "str"},
-            "port": {"type": "int"},
-            "ports": {"type": "int", "default": 1},
-            "seconds": {"type": "int", "default": 120},
-            "python": {"type": "path", "default": "/usr/bin/python3"},
-            "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
-        },
-        required_if=[("state", "started", ["user", "address", "port"])],
-        supports_check_mode=True,
-    )
-    directory = Path(module.params["directory"])
-    port = 0
+@module_main(DOCUMENTATION, required_if=[("state", "started", ["user", "address", "port"])])
+def main(module: AnsibleModule) -> Result:
+    directory, port = Path(module.params["directory"]), 0
     try:
         if module.check_mode:
             pass
@@ -97,11 +76,9 @@ def main() -> None:
             port = start(directory, module.params)
         else:
             stop(directory)
-    except (RuntimeError, OSError) as error:
-        module.fail_json(msg=str(error))
-    except KeyError:
-        module.fail_json(msg=f"wrong use: user={module.params['user']}: there is no such account")
-    module.exit_json(changed=False, port=port)
+    except OSError as error:
+        raise RuntimeError(str(error)) from error
+    return {"port": port}
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ short_description: Measure the offset between this host's clock and that of anot
 description:
   - Asks the server that M(clock_answers) started on the other host for the time, several times, and uses the answer with the
     shortest round trip. The error of the offset is at most half of this round trip.
+extends_documentation_fragment: [shared]
 options:
   address:
     description: Address of the host with the server.
@@ -32,11 +33,6 @@ options:
     description: Name of this host in messages.
     type: str
     default: this host
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -76,22 +72,12 @@ trouble:
 
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.clock import clock_offset
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "address": {"type": "str", "required": True},
-            "port": {"type": "int", "required": True},
-            "questions": {"type": "int", "default": clock_offset.QUESTIONS},
-            "bound": {"type": "float", "default": 0.02},
-            "name": {"type": "str", "default": "this host"},
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     params = module.params
     reason = ""
     offset: clock_offset.Offset | None = None
@@ -103,8 +89,7 @@ def main() -> None:
     if offset is not None:
         clock |= {"offset": round(offset.seconds, 9), "error": round(offset.error, 9), "answers": offset.answers}
     server = f"{params['address']}:{params['port']}"
-    problem = clock_offset.clock_problem(offset, params["bound"], params["name"], server, reason)
-    module.exit_json(changed=False, clock=clock, trouble=problem)
+    return {"clock": clock, "trouble": clock_offset.clock_problem(offset, params["bound"], params["name"], server, reason)}
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ short_description: Check that a cluster can have a clock
 description:
   - Fails for the event clock on several hosts, and for settings that the kind of the clock excludes.
   - Changes nothing.
+extends_documentation_fragment: [shared]
 options:
   speed:
     description: Speed of a constant clock, as a multiple of real time.
@@ -31,11 +32,6 @@ options:
     description: Whether the cluster is on several hosts.
     type: bool
     default: false
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -47,30 +43,16 @@ EXAMPLES = r"""
 
 RETURN = "{}"
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.clock import clock_rules
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "speed": {"type": "float", "default": 1.0},
-            "event_clock": {"type": "bool", "default": False},
-            "charge": {"type": "bool", "default": False},
-            "saves": {"type": "str", "choices": ["disk", "memory"], "default": "disk"},
-            "several_hosts": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     params = module.params
-    try:
-        speed = clock_rules.speed_of(params["event_clock"], params["speed"])
-        clock_rules.check(speed, charges=params["charge"], saves=params["saves"], several_hosts=params["several_hosts"])
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    module.exit_json(changed=False)
+    speed = clock_rules.speed_of(params["event_clock"], params["speed"])
+    clock_rules.check(speed, charges=params["charge"], saves=params["saves"], several_hosts=params["several_hosts"])
+    return {}
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ description:
   - The digest of the source is kept beside each program (C(PATH.source)). A program whose source has not changed is not built
     again.
   - A program is installed by renaming, so that processes that run the old one, or have it mapped, keep it.
+extends_documentation_fragment: [shared]
 options:
   build:
     description: Folder of the build on the host.
@@ -34,11 +35,6 @@ options:
         description: Its mode, in octal.
         type: str
         default: "0755"
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -65,7 +61,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
 
 
@@ -93,24 +89,11 @@ def build(module: AnsibleModule, digest: str, outdated: list[dict[str, Any]]) ->
         write_atomically(source_of(path), digest)
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "build": {"type": "path", "required": True},
-            "files": {"type": "dict", "required": True},
-            "results": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": {"path": {"type": "path", "required": True}, "mode": {"type": "str", "default": "0755"}},
-            },
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     files = module.params["files"]
     if wrong := [name for name in files if Path(name).name != name or name in ("", "..")]:
-        module.fail_json(msg=f"files: {wrong[0]!r} is not a file name without a folder")
+        raise RuntimeError(f"files: {wrong[0]!r} is not a file name without a folder")
     digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
     outdated = [
         result
@@ -119,7 +102,7 @@ def main() -> None:
     ]
     if outdated and not module.check_mode:
         build(module, digest, outdated)
-    module.exit_json(changed=bool(outdated), built=[result["path"] for result in outdated])
+    return {"changed": bool(outdated), "built": [result["path"] for result in outdated]}
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ description:
   - A setting is a number in a file below C(/proc/sys) or C(/sys). Each instance claims the least value that it needs.
   - The setting gets the maximum of all claims and its original value. The last release restores the original value.
   - A setting that the host refuses to change, for instance in a container, is reported but is not an error.
+extends_documentation_fragment: [shared]
 options:
   instance:
     description: Name of the instance.
@@ -25,11 +26,6 @@ options:
     description: File with the claims of all instances of the host.
     type: path
     default: /var/lib/slurm-mirage/host-settings.json
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -55,28 +51,20 @@ refused:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.farm.host_settings import HostSettings
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "instance": {"type": "str", "required": True},
-            "settings": {"type": "dict", "default": {}},
-            "register_file": {"type": "path", "default": "/var/lib/slurm-mirage/host-settings.json"},
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     try:
         wanted = {name: int(value) for name, value in module.params["settings"].items()}
     except (TypeError, ValueError):
-        module.fail_json(msg=f"wrong use: settings: whole numbers by name, not {module.params['settings']}")
+        raise WrongUse(f"settings: whole numbers by name, not {module.params['settings']}") from None
     host = HostSettings(Path(module.params["register_file"]))
     result = host.claim(module.params["instance"], wanted, write=not module.check_mode)
-    changed = bool(result["changed"]) or result["noted"]
-    module.exit_json(changed=changed, set=result["changed"], refused=result["refused"])
+    return {"changed": bool(result["changed"]) or result["noted"], "set": result["changed"], "refused": result["refused"]}
 
 
 if __name__ == "__main__":

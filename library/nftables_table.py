@@ -11,6 +11,7 @@ description:
     packets to the host's own rules.
   - The table is replaced atomically, and only when it differs.
   - The table is also written to O(file), from which it can be loaded when the host boots.
+extends_documentation_fragment: [shared, shared.firewall, shared.state]
 options:
   name:
     description: Name of the table.
@@ -20,16 +21,6 @@ options:
     description: File that C(nft -f) loads the table from.
     type: path
     required: true
-  hosts:
-    description: Addresses and networks that may reach O(ports).
-    type: list
-    elements: str
-    default: []
-  ports:
-    description: Ports and port ranges, such as V(111/udp) and V(17000-17360/tcp).
-    type: list
-    elements: str
-    default: []
   needed:
     description: TCP ports that O(ports) may not contain, because Ansible connects to them.
     type: list
@@ -41,14 +32,6 @@ options:
     default: /usr/sbin/nft
   state:
     description: Whether the table and its file exist.
-    type: str
-    choices: [present, absent]
-    default: present
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -69,8 +52,7 @@ rules:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
 from ansible.module_utils.slurm_mirage.network import firewall
 
@@ -83,8 +65,8 @@ def loaded_table(module: AnsibleModule) -> str | None:
     return str(listing) if code == 0 else None
 
 
-def ensure_present(module: AnsibleModule) -> tuple[bool, str]:
-    """Write and load the table, but not in check mode; returns whether anything changes, and the table's text."""
+def ensure_present(module: AnsibleModule) -> Result:
+    """Write and load the table, but not in check mode; returns the result."""
     params = module.params
     firewall.check_reachable(map(firewall.parse_ports, params["ports"]), params["needed"])
     rules = firewall.table(params["name"], params["hosts"], params["ports"])
@@ -96,41 +78,26 @@ def ensure_present(module: AnsibleModule) -> tuple[bool, str]:
             write_atomically(path, content)
         if not is_loaded:
             module.run_command([params["nft"], "-f", str(path)], check_rc=True)
-    return not (is_written and is_loaded), rules
+    return {"changed": not (is_written and is_loaded), "rules": rules}
 
 
-def ensure_absent(module: AnsibleModule) -> tuple[bool, str]:
-    """Remove the table and its file, but not in check mode; returns whether anything changes, and an empty text."""
+def ensure_absent(module: AnsibleModule) -> Result:
+    """Remove the table and its file, but not in check mode; returns the result."""
     params, path = module.params, Path(module.params["file"])
     is_written, is_loaded = path.exists(), loaded_table(module) is not None
     if not module.check_mode:
         if is_loaded:
             module.run_command([params["nft"], "delete", "table", "inet", params["name"]], check_rc=True)
         path.unlink(missing_ok=True)
-    return is_written or is_loaded, ""
+    return {"changed": is_written or is_loaded, "rules": ""}
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "required": True},
-            "file": {"type": "path", "required": True},
-            "hosts": {"type": "list", "elements": "str", "default": []},
-            "ports": {"type": "list", "elements": "str", "default": []},
-            "needed": {"type": "list", "elements": "int", "default": [22]},
-            "nft": {"type": "path", "default": "/usr/sbin/nft"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     try:
-        changed, rules = (ensure_present if module.params["state"] == "present" else ensure_absent)(module)
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
+        return (ensure_present if module.params["state"] == "present" else ensure_absent)(module)
     except OSError as error:
-        module.fail_json(msg=f"{module.params['file']} cannot be written ({error.strerror})")
-    module.exit_json(changed=changed, rules=rules)
+        raise RuntimeError(f"{module.params['file']} cannot be written ({error.strerror})") from error
 
 
 if __name__ == "__main__":

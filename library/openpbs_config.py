@@ -12,55 +12,21 @@ description:
     OpenPBS insists on.
   - OpenPBS's own hooks are left out. They would be copied to every node.
   - Files and folders of removed nodes are deleted. A node with a job is not removed; the module fails then.
+extends_documentation_fragment: [shared, shared.directory, shared.speed, shared.nodes]
 options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
   prefix:
     description: Where OpenPBS is installed.
     type: path
     required: true
   nodes:
     description: Classes of equal nodes.
-    type: list
-    elements: dict
     required: true
-    suboptions:
-      prefix:
-        description: Prefix of the nodes' names, before the number.
-        type: str
-        default: n
-      first:
-        description: Number of the first node. The default follows the last class with the same prefix, or is 1.
-        type: int
-      count:
-        description: Number of nodes.
-        type: int
-        required: true
-      cpus:
-        description: Processors of each node.
-        type: int
-        required: true
-      extra:
-        description: Further options of the nodes. OpenPBS takes none.
-        type: dict
-        default: {}
   settings:
     description:
       - Keys of C(sched_config). The value V(omit) leaves a key out, and a list stands for several lines of one key.
       - V(true) and V(false) mean prime and non-prime time.
     type: dict
     default: {}
-  speed:
-    description: Speed of the virtual clock. Above 1, time-outs that guard against slow machines are multiplied by it.
-    type: float
-    default: 1.0
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -109,29 +75,13 @@ nodes:
       type: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.openpbs_configuration import configure
-from ansible.module_utils.slurm_mirage.rm.openpbs.node_classes import NODE_OPTIONS
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "prefix": {"type": "path", "required": True},
-            "nodes": {"type": "list", "elements": "dict", "required": True, "options": NODE_OPTIONS},
-            "settings": {"type": "dict", "default": {}},
-            "speed": {"type": "float", "default": 1.0},
-        },
-        supports_check_mode=True,
-    )
-    try:
-        result = configure(module.params, not module.check_mode)
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    module.exit_json(**result)
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
+    return configure(module.params, not module.check_mode)
 
 
 if __name__ == "__main__":

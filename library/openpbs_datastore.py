@@ -11,11 +11,8 @@ description:
     objects of a new server. An existing database is left alone.
   - It needs the files of M(openpbs_config). The database server and pbs_server run for some seconds, in a network of their own.
   - It may be interrupted at any moment. The next call starts over.
+extends_documentation_fragment: [shared, shared.directory]
 options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
   prefix:
     description: Where OpenPBS is installed.
     type: path
@@ -28,11 +25,6 @@ options:
     description: Unprivileged account that the database server runs as.
     type: str
     required: true
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -44,15 +36,13 @@ EXAMPLES = r"""
     user: slurm-mirage
 """
 
-RETURN = r"""
-{}
-"""
+RETURN = "{}"
 
 import subprocess
 import sys
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.base import processes
 from ansible.module_utils.slurm_mirage.rm.openpbs import datastore
 
@@ -60,35 +50,23 @@ PROGRAM = "slurm_mirage.programs.openpbs_datastore"
 NAMESPACES = ["/usr/bin/unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "prefix": {"type": "path", "required": True},
-            "postgresql": {"type": "path", "required": True},
-            "user": {"type": "str", "required": True},
-        },
-        supports_check_mode=True,
-    )
-    directory = Path(module.params["directory"])
-    wanted = not datastore.is_created(directory)
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
+    directory, prefix, postgresql, user = (module.params[name] for name in ("directory", "prefix", "postgresql", "user"))
+    wanted = not datastore.is_created(Path(directory))
     if wanted and not module.check_mode:
-        program = [
-            sys.executable,
-            "-m",
-            PROGRAM,
-            str(directory),
-            *(module.params[name] for name in ("user", "prefix", "postgresql")),
-        ]
-        environment = processes.python_environment(directory)
         done = subprocess.run(
-            [*NAMESPACES, *program], env=environment, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True
+            [*NAMESPACES, sys.executable, "-m", PROGRAM, directory, user, prefix, postgresql],
+            env=processes.python_environment(Path(directory)),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
         )
         if done.returncode != 0:
             reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-            module.fail_json(msg=f"the database of OpenPBS could not be created: {reason[0]}")
-    module.exit_json(changed=wanted)
+            raise RuntimeError(f"the database of OpenPBS could not be created: {reason[0]}")
+    return {"changed": wanted}
 
 
 if __name__ == "__main__":

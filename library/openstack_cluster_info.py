@@ -15,6 +15,7 @@ description:
   - With O(wanted), fails when the cloud does not have a wanted flavor, image, zone or network, when the project's quotas are too
     small for the missing resources, or when a resource outside the cluster has a name of the cluster.
   - Runs on the control machine. The credentials are read from C(clouds.yaml) by openstacksdk and are not returned.
+extends_documentation_fragment: [shared]
 options:
   cloud:
     description: Name of the cloud in C(clouds.yaml). Only the owner may have access to this file.
@@ -72,13 +73,8 @@ options:
         description: Number of rules in the security group.
         type: int
         default: 0
-author:
-  - The Slurm Mirage developers
 requirements:
   - openstacksdk
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -132,7 +128,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import missing_required_lib
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.cloud.description import describe
 
@@ -177,40 +174,14 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "cloud": {"type": "str", "required": True},
-            "cluster": {"type": "str", "required": True},
-            "wanted": {
-                "type": "dict",
-                "options": {
-                    "computes": {"type": "int", "required": True},
-                    "head_is_compute": {"type": "bool", "default": False},
-                    "flavor": {"type": "str", "required": True},
-                    "head_flavor": {"type": "str", "required": True},
-                    "image": {"type": "str", "required": True},
-                    "zone": {"type": "str", "default": ""},
-                    "network": {"type": "str", "default": ""},
-                    "external_network": {"type": "str", "default": ""},
-                    "policy": {"type": "str", "default": "none"},
-                    "public_key": {"type": "str", "required": True, "no_log": False},
-                    "rules": {"type": "int", "default": 0},
-                },
-            },
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     if openstack is None:
-        module.fail_json(msg=missing_required_lib("openstacksdk"))
+        raise RuntimeError(missing_required_lib("openstacksdk"))
     try:
-        result = describe(connect(module.params["cloud"]), module.params["cluster"], module.params["wanted"])
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
+        return describe(connect(module.params["cloud"]), module.params["cluster"], module.params["wanted"])
     except (errors.SDKException, refused.ClientException) as error:
-        module.fail_json(msg=f"request to the cloud {module.params['cloud']!r} failed: {one_line(error)}")
-    module.exit_json(changed=False, **result)
+        raise RuntimeError(f"request to the cloud {module.params['cloud']!r} failed: {one_line(error)}") from error
 
 
 if __name__ == "__main__":

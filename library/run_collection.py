@@ -10,6 +10,7 @@ description:
   - Joins the replay's journal, Slurm's job completion log and sigsleep's log into one row per job, in trace time.
   - Computes the metrics of the schedule, and checks whether the emulation has distorted it.
   - Runs on the control machine, to which the records have been copied. Needs polars.
+extends_documentation_fragment: [shared]
 options:
   run_dir:
     description:
@@ -46,11 +47,6 @@ options:
     description: Bounds of a valid run by name, which replace the defaults (docs/validity.md).
     type: dict
     default: {}
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -77,7 +73,7 @@ disagreements:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 
 # The module runs on the control machine only, by the Python of .venv, which has both packages installed.
 try:
@@ -92,35 +88,23 @@ else:
     MISSING = ""
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "run_dir": {"type": "path", "required": True},
-            "processors": {"type": "int", "required": True},
-            "nodes": {"type": "int", "required": True},
-            "tau": {"type": "float", "default": 10},
-            "warmup_cut": {"type": "str", "default": "0"},
-            "cooldown_cut": {"type": "str", "default": "0"},
-            "thresholds": {"type": "dict", "default": {}},
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     if MISSING:
-        module.fail_json(msg=f"the control machine lacks a package ({MISSING}); make installs it into .venv")
+        raise RuntimeError(f"the control machine lacks a package ({MISSING}); make installs it into .venv")
     folder = Path(module.params["run_dir"])
     if not module.check_mode:
         unpack(folder)
     try:
         given = {name: module.params[name] for name in ("processors", "nodes", "tau", "thresholds")}
         collected = results(RunFolder(folder), **given, cuts=(module.params["warmup_cut"], module.params["cooldown_cut"]))
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
+    except WrongUse as error:  # that of the package in .venv, which `module_main` does not know
+        raise RuntimeError(error.module_message()) from error
     outdated = [name for name, content in collected.files.items() if differs(folder / name, content)]
     if not module.check_mode:
         for name in outdated:
             write_atomically(folder / name, collected.files[name])
-    module.exit_json(changed=bool(outdated), metrics=collected.metrics, disagreements=collected.disagreements)
+    return {"changed": bool(outdated), "metrics": collected.metrics, "disagreements": collected.disagreements}
 
 
 if __name__ == "__main__":

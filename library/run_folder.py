@@ -10,15 +10,8 @@ description:
   - Creates C(runs/RUN) for the instance's user, with the plan and the settings of the replay, or removes it.
   - The folder C(runs) belongs to the instance's user, who can put anything there. The module follows no links, and fails with one
     line that names what it found. Modules that take a whole path, such as M(ansible.builtin.file), would follow them as root.
+extends_documentation_fragment: [shared, shared.run, shared.state]
 options:
-  instance:
-    description: Directory of the instance.
-    type: path
-    required: true
-  run:
-    description: Name of the run.
-    type: str
-    required: true
   user:
     description: The instance's user, who gets the folder. Required with O(state=present).
     type: str
@@ -43,14 +36,6 @@ options:
     default: []
   state:
     description: Whether the folder exists.
-    type: str
-    choices: [present, absent]
-    default: present
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -61,40 +46,16 @@ EXAMPLES = r"""
     user: slurm-mirage
 """
 
-RETURN = r"""
-{}
-"""
+RETURN = "{}"
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance import run_folder
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "instance": {"type": "path", "required": True},
-            "run": {"type": "str", "required": True},
-            "user": {"type": "str"},
-            "plan": {"type": "path"},
-            "plan_sha256": {"type": "str"},
-            "settings": {"type": "json"},
-            "rm": {"type": "str"},
-            "folders": {"type": "list", "elements": "str", "default": []},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        },
-        required_if=[("state", "present", ["user"])],
-        required_by={"plan": ["plan_sha256"]},
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION, required_if=[("state", "present", ["user"])], required_by={"plan": ["plan_sha256"]})
+def main(module: AnsibleModule) -> Result:
     ensure = run_folder.ensure_present if module.params["state"] == "present" else run_folder.ensure_absent
-    try:
-        module.exit_json(changed=ensure(module.params, module.check_mode))
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    except OSError as error:
-        module.fail_json(msg=f"failed: {error}")
+    return {"changed": ensure(module.params, module.check_mode)}
 
 
 if __name__ == "__main__":

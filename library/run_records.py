@@ -12,15 +12,8 @@ description:
   - On the head it also has the configuration in force, the jobs that have not ended, when the processors of jobs were free again
     (C(freed.csv), from slurmctld's log) and, with O(accounting), the lines of C(sacct) for the run's jobs.
   - On another host with a second slurmctld it also has C(freed.csv), from the log of that one.
+extends_documentation_fragment: [shared, shared.run]
 options:
-  instance:
-    description: Directory of the instance.
-    type: path
-    required: true
-  run:
-    description: Name of the run.
-    type: str
-    required: true
   files:
     description:
       - Paths of the records, relative to O(instance). Those that do not exist are left out.
@@ -46,11 +39,8 @@ options:
     description: Path of the archive. Its folder belongs to root.
     type: path
     required: true
-author:
-  - The Slurm Mirage developers
 attributes:
   check_mode:
-    support: full
     details: Writes nothing.
 """
 
@@ -76,40 +66,18 @@ span:
   type: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.collection.archive import pack
-from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "instance": {"type": "path", "required": True},
-            "run": {"type": "str", "required": True},
-            "files": {"type": "list", "elements": "str", "required": True},
-            "host": {"type": "str", "required": True},
-            "span": {"type": "dict"},
-            "bin": {"type": "path"},
-            "accounting": {"type": "bool", "default": False},
-            "dest": {"type": "path", "required": True},
-        },
-        supports_check_mode=True,
-    )
-    if module.check_mode:
-        module.exit_json(changed=False)
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     try:
         # The archive is fetched and removed, so it is not part of the host's state.
-        module.exit_json(changed=False, **pack(module.params))
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    except ResourceManagerError as error:
-        module.fail_json(msg=str(error))
+        return {} if module.check_mode else pack(module.params)
     except (KeyError, TypeError, ValueError) as error:
-        module.fail_json(msg=f"wrong use: RUN={module.params['run']}: its journal or result.json is damaged: {error!r}")
-    except OSError as error:
-        module.fail_json(msg=f"failed: {error}")
+        raise WrongUse(f"RUN={module.params['run']}: its journal or result.json is damaged: {error!r}") from error
 
 
 if __name__ == "__main__":

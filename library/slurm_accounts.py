@@ -11,6 +11,7 @@ description:
     user gets the account C(default), which jobs without an account use, and the accounts of its own jobs.
   - Calls C(sacctmgr) once for up to 250 accounts and once for all users, and then waits until slurmctld knows them. Other accounts
     and QOS are not changed.
+extends_documentation_fragment: [shared]
 options:
   directory:
     description: Directory of the instance. Its slurmctld and slurmdbd must be running.
@@ -56,11 +57,6 @@ options:
     description: Seconds to wait for slurmdbd to answer, and then for slurmctld to know the changes.
     type: int
     default: 60
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -86,40 +82,17 @@ commands:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.rm.slurm.account_commands import AccountCommands
 from ansible.module_utils.slurm_mirage.rm.slurm.accounting import wanted_of
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "bin": {"type": "path", "default": "/usr/bin"},
-            "cluster": {"type": "str", "required": True},
-            "user": {"type": "str", "required": True},
-            "plan": {"type": "path"},
-            "users": {"type": "list", "elements": "int", "default": []},
-            "shares": {"type": "dict", "default": {}},
-            "qos": {"type": "list", "elements": "dict", "default": []},
-            "site": {"type": "list", "elements": "dict", "default": []},
-            "wait": {"type": "int", "default": 60},
-        },
-        supports_check_mode=True,
-    )
-    try:
-        wanted = wanted_of(module.params)
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
+    wanted = wanted_of(module.params)
     accounts = AccountCommands(Path(module.params["directory"]), module.params["bin"], module.params["wait"])
-    try:
-        commands = accounts.missing(wanted) if module.check_mode else accounts.ensure(wanted)
-    except ResourceManagerError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=bool(commands), commands=[" ".join(words)[:200] for words in commands])
+    commands = accounts.missing(wanted) if module.check_mode else accounts.ensure(wanted)
+    return {"changed": bool(commands), "commands": [" ".join(words)[:200] for words in commands]}
 
 
 if __name__ == "__main__":

@@ -21,40 +21,15 @@ description:
     unless O(settings) contains them, and C(gres.conf) is written to the folder of the file that slurmd reads. The device files of
     GPUs are links to C(/dev/null), C(etc/gpu0) and so on.
   - Files of removed nodes are deleted.
+extends_documentation_fragment: [shared, shared.directory, shared.nodes]
 options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
   settings:
     description: Settings by their names in slurm.conf(5). The value V(omit) leaves a setting out.
     type: dict
     required: true
   nodes:
     description: Classes of equal nodes.
-    type: list
-    elements: dict
     required: true
-    suboptions:
-      prefix:
-        description: Prefix of the nodes' names, before the number.
-        type: str
-        default: n
-      first:
-        description: Number of the first node. The default follows the last class with the same prefix, or is 1.
-        type: int
-      count:
-        description: Number of nodes.
-        type: int
-        required: true
-      cpus:
-        description: Processors of each node.
-        type: int
-        required: true
-      extra:
-        description: Further options of the NodeName line (RealMemory, Feature, Gres, Sockets).
-        type: dict
-        default: {}
   port:
     description: First port of the instance's block, as returned by M(slurm_instance). slurmctld uses it; the nodes use the others.
     type: int
@@ -172,11 +147,7 @@ options:
       - If empty, the files are written for Slurm 22.05.
     type: str
     default: ''
-author:
-  - The Slurm Mirage developers
 attributes:
-  check_mode:
-    support: full
   diff_mode:
     support: full
 """
@@ -236,48 +207,13 @@ nodes:
       type: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.slurm_configuration import configure
-from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "settings": {"type": "dict", "required": True},
-            "nodes": {"type": "list", "elements": "dict", "required": True, "options": NODE_OPTIONS},
-            "port": {"type": "int", "required": True},
-            "ports": {"type": "int", "required": True},
-            "address": {"type": "str", "default": "127.0.0.1"},
-            "hostname": {"type": "str", "default": "localhost"},
-            "hosts": {"type": "list", "elements": "str", "default": []},
-            "known": {"type": "str", "default": ""},
-            "front_ends": {"type": "int", "default": 0},
-            "wide_steps": {"type": "bool", "default": False},
-            "partitions": {"type": "list", "elements": "dict", "required": True},
-            "topology": {"type": "str", "default": ""},
-            "others": {"type": "dict", "default": {}},
-            "speed": {"type": "float", "default": 1.0},
-            "malleable": {"type": "bool", "default": False},
-            "filler": {"type": "bool", "default": False},
-            "filler_grace": {"type": "int", "default": 0},
-            "event_clock": {"type": "bool", "default": False},
-            "silent_nodes": {"type": "bool", "default": False},
-            "controllers": {"type": "int", "choices": [1, 2], "default": 1},
-            "second_name": {"type": "str", "default": ""},
-            "second_address": {"type": "str", "default": ""},
-            "version": {"type": "str", "default": ""},
-        },
-        supports_check_mode=True,
-    )
-    try:
-        result = configure(module.params, not module.check_mode)
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    module.exit_json(**result)
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
+    return configure(module.params, not module.check_mode)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,8 @@ description:
   - With systemd the farm is the unit C(slurm-farm@NAME.service), which is enabled at boot. Without systemd the module starts it
     directly.
   - O(state=stopped) ends the daemons, the jobs and all other processes of the instance.
+extends_documentation_fragment: [shared, shared.directory]
 options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
   user:
     description: Unprivileged account of the daemons. Required with O(state=started).
     type: str
@@ -171,11 +168,6 @@ options:
     type: str
     choices: [started, stopped]
     default: started
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -207,7 +199,7 @@ ended:
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.base.disk import out_of_space
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.files import file_digest
@@ -257,67 +249,16 @@ def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "user": {"type": "str"},
-            "hostname": {"type": "str", "default": "localhost"},
-            "addresses": {"type": "dict", "default": {}},
-            "controller": {"type": "bool", "default": True},
-            "controller_hostname": {"type": "str"},
-            "second_hostname": {"type": "str", "default": ""},
-            "shared_folder": {"type": "str", "default": ""},
-            "controller_digest": {"type": "str", "default": ""},
-            "fresh": {"type": "str", "default": ""},
-            "nodes": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    "prefix": {"type": "str", "default": "n"},
-                    "first": {"type": "int", "default": 1},
-                    "count": {"type": "int", "required": True},
-                    "digest": {"type": "str", "required": True},
-                    "hostname": {"type": "str"},
-                },
-            },
-            "rm": {"type": "str", "default": DEFAULT},
-            "daemons": {"type": "dict", "default": {}},
-            "wide_steps": {"type": "bool", "default": False},
-            "malleable": {"type": "bool", "default": False},
-            "database_port": {"type": "int", "default": 0},
-            "mariadbd": {"type": "path", "default": "/usr/sbin/mariadbd"},
-            "sbin": {"type": "path", "default": "/usr/sbin"},
-            "munge_sbin": {"type": "path", "default": "/usr/sbin"},
-            "python": {"type": "path", "default": "/usr/bin/python3"},
-            "parallel": {"type": "int", "default": 32},
-            "environment": {"type": "dict", "default": {}},
-            "speed": {"type": "float", "default": 1.0},
-            "event_clock": {"type": "bool", "default": False},
-            "charge": {"type": "bool", "default": False},
-            "clock": {"type": "str"},
-            "wait": {"type": "int", "default": 120},
-            "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
-        },
-        required_if=[("state", "started", ["user"])],
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION, required_if=[("state", "started", ["user"])])
+def main(module: AnsibleModule) -> Result:
     params, directory = module.params, Path(module.params["directory"])
     try:
         if params["state"] == "stopped":
-            result = control.ensure_stopped(directory, module.check_mode)
-        else:
-            wanted, how = specification(directory, params), (params["fresh"], params["python"], params["wait"])
-            result = control.ensure_started(directory, wanted, *how, module.check_mode, refuse_during_run)
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    except RuntimeError as error:
-        module.fail_json(msg=str(error))
+            return control.ensure_stopped(directory, module.check_mode)
+        wanted, how = specification(directory, params), (params["fresh"], params["python"], params["wait"])
+        return control.ensure_started(directory, wanted, *how, module.check_mode, refuse_during_run)
     except OSError as error:
-        module.fail_json(msg=out_of_space(error, [directory, *(directory / name for name in FOLDERS)]) or str(error))
-    module.exit_json(**result)
+        raise RuntimeError(out_of_space(error, [directory, *(directory / name for name in FOLDERS)]) or str(error)) from error
 
 
 if __name__ == "__main__":

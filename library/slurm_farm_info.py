@@ -11,11 +11,8 @@ description:
     scheduler's statistics, and the progress of a running replay.
   - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown. Fails if the farm does
     not run, if a daemon ends again and again, or if no further node has registered for this time.
+extends_documentation_fragment: [shared, shared.directory]
 options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
   bin:
     description: Folder with the resource manager's commands. The default is that of the release that the farm runs.
     type: path
@@ -27,11 +24,6 @@ options:
     description: Seconds to wait for the next node to register.
     type: int
     default: 0
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -78,27 +70,14 @@ memory:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.overview import overview
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "bin": {"type": "path"},
-            "controller": {"type": "bool", "default": True},
-            "wait": {"type": "int", "default": 0},
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     params = module.params
-    try:
-        result = overview(Path(params["directory"]), params["bin"], params["controller"], params["wait"])
-    except RuntimeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, **result)
+    return overview(Path(params["directory"]), params["bin"], params["controller"], params["wait"])
 
 
 if __name__ == "__main__":

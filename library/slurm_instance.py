@@ -11,15 +11,8 @@ description:
     replay.
   - Fails if the host has too little memory, or too few processes and files, for the nodes, and says how many nodes fit.
   - With O(state=absent), removes the directory. The farm must be stopped first.
+extends_documentation_fragment: [shared, shared.instance, shared.state]
 options:
-  name:
-    description: Name of the instance.
-    type: str
-    required: true
-  root:
-    description: Folder with the directories of all instances of the host.
-    type: path
-    default: /var/lib/slurm-mirage
   user:
     description:
       - Unprivileged account of the daemons. Required with O(state=present).
@@ -84,14 +77,6 @@ options:
     default: 127.0.0.1
   state:
     description: Whether the instance exists.
-    type: str
-    choices: [present, absent]
-    default: present
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -144,44 +129,19 @@ taken_ids:
 """
 
 import ansible.module_utils.slurm_mirage as package
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance import creation
 
 # Imported only so that Ansible ships the programs with the module, which installs them on the host.
 from ansible.module_utils.slurm_mirage.programs import broker, clock_answers, farm, openpbs_datastore, replay  # noqa: F401
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "required": True},
-            "root": {"type": "path", "default": "/var/lib/slurm-mirage"},
-            "user": {"type": "str"},
-            "nodes": {"type": "int"},
-            "cluster_nodes": {"type": "int"},
-            "block_nodes": {"type": "int"},
-            "follows": {"type": "bool", "default": False},
-            "ports": {"type": "int"},
-            "front_ends": {"type": "int", "default": 0},
-            "rm": {"type": "str", "default": "slurm"},
-            "jobs": {"type": "int"},
-            "wide_steps": {"type": "bool", "default": False},
-            "database": {"type": "bool", "default": False},
-            "belongs_to": {"type": "str", "default": ""},
-            "port": {"type": "int"},
-            "address": {"type": "str", "default": "127.0.0.1"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        },
-        required_if=[("state", "present", ["user", "nodes"]), ("follows", True, ["cluster_nodes", "port", "ports"])],
-        supports_check_mode=True,
-    )
-    try:
-        result = creation.apply(module.params, package, module.check_mode)
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    module.exit_json(**result)
+@module_main(
+    DOCUMENTATION,
+    required_if=[("state", "present", ["user", "nodes"]), ("follows", True, ["cluster_nodes", "port", "ports"])],
+)
+def main(module: AnsibleModule) -> Result:
+    return creation.apply(module.params, package, module.check_mode)
 
 
 if __name__ == "__main__":

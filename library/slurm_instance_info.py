@@ -8,20 +8,7 @@ module: slurm_instance_info
 short_description: Tell which instances belong to an instance
 description:
   - Returns the instances that the campaigns of an instance use beside it (C(belongs_to) of M(slurm_instance)). Reads only.
-options:
-  name:
-    description: Name of the instance.
-    type: str
-    required: true
-  root:
-    description: Folder with the directories of all instances of the host.
-    type: path
-    default: /var/lib/slurm-mirage
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
+extends_documentation_fragment: [shared, shared.instance]
 """
 
 EXAMPLES = r"""
@@ -42,25 +29,13 @@ belonging:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.instance import belonging_to, check_name
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "required": True},
-            "root": {"type": "path", "default": "/var/lib/slurm-mirage"},
-        },
-        supports_check_mode=True,
-    )
-    try:
-        belonging = belonging_to(Path(module.params["root"]), check_name(module.params["name"]))
-    except (WrongUse, OSError) as error:
-        module.fail_json(msg=f"failed: {error}")
-    module.exit_json(changed=False, belonging=belonging)
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
+    return {"belonging": belonging_to(Path(module.params["root"]), check_name(module.params["name"]))}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ description:
     the C(sshd) of the connection otherwise, and not before the end of a replay in the instance. Nobody has to remove the lock of a
     killed holder.
   - A lock is not configuration, so RV(ignore:changed) is never true, except when the lock is removed by O(state=absent).
+extends_documentation_fragment: [shared]
 options:
   directory:
     description: Directory of the instance, which need not exist. The lock is a file beside it.
@@ -36,11 +37,6 @@ options:
     type: str
     choices: [taken, released, absent]
     default: taken
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -63,30 +59,19 @@ busy:
   type: bool
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.instance import instance_lock
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "run": {"type": "str"},
-            "holder": {"type": "dict", "default": {}},
-            "state": {"type": "str", "choices": ["taken", "released", "absent"], "default": "taken"},
-        },
-        required_if=[("state", "taken", ["run"]), ("state", "released", ["run"])],
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION, required_if=[("state", "taken", ["run"]), ("state", "released", ["run"])])
+def main(module: AnsibleModule) -> Result:
     try:
-        changed = instance_lock.apply(module.params, module.check_mode)
+        return {"changed": instance_lock.apply(module.params, module.check_mode)}
     except WrongUse as error:
         module.fail_json(msg=error.module_message(), busy=isinstance(error, instance_lock.Busy))
     except OSError as error:
         module.fail_json(msg=f"failed: the lock of the instance: {error}", busy=False)
-    module.exit_json(changed=changed)
 
 
 if __name__ == "__main__":

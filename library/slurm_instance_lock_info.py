@@ -8,16 +8,7 @@ module: slurm_instance_lock_info
 short_description: Tell which experiment works with an instance
 description:
   - Returns who holds the lock of an instance (M(slurm_instance_lock)), or which replay runs in it. Reads only.
-options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
+extends_documentation_fragment: [shared, shared.directory]
 """
 
 EXAMPLES = r"""
@@ -41,18 +32,17 @@ by_whom:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.instance_lock import work_in
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(argument_spec={"directory": {"type": "path", "required": True}}, supports_check_mode=True)
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     try:
         work = work_in(Path(module.params["directory"]))
     except OSError as error:
-        module.fail_json(msg=f"failed: the lock of the instance: {error}")
-    module.exit_json(changed=False, order=work.order if work else "", by_whom=work.by_whom if work else "")
+        raise RuntimeError(f"failed: the lock of the instance: {error}") from error
+    return {"order": work.order if work else "", "by_whom": work.by_whom if work else ""}
 
 
 if __name__ == "__main__":

@@ -14,40 +14,13 @@ description:
   - Resumes nodes in O(nodes) that an earlier call has drained. It recognises them by the reason of their drain.
   - Does nothing if slurmctld does not run. Does nothing either if slurmctld does not answer, as without munged, and no node in the
     instance's slurm.conf is to be removed or changed.
+extends_documentation_fragment: [shared, shared.directory, shared.nodes]
 options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
   bin:
     description: Folder with scontrol and squeue. The default is that of the running release, which may be about to be replaced.
     type: path
   nodes:
     description: Classes of equal nodes that the instance will have, as in M(slurm_config). Required with O(state=leaving).
-    type: list
-    elements: dict
-    suboptions:
-      prefix:
-        description: Prefix of the nodes' names, before the number.
-        type: str
-        default: n
-      first:
-        description:
-          - Number of the first node.
-          - The default follows the last class with the same prefix, or is 1.
-        type: int
-      count:
-        description: Number of nodes.
-        type: int
-        required: true
-      cpus:
-        description: Processors of each node.
-        type: int
-        required: true
-      extra:
-        description: Further options of the NodeName line.
-        type: dict
-        default: {}
   addresses:
     description:
       - Addresses of the compute hosts that the instance will have. Nodes with other addresses will move. A loopback address means
@@ -63,11 +36,6 @@ options:
     type: str
     choices: [leaving, staying]
     default: leaving
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -93,33 +61,18 @@ resumed:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.node_removal import ensure
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
-from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "bin": {"type": "path"},
-            "nodes": {"type": "list", "elements": "dict", "options": NODE_OPTIONS},
-            "addresses": {"type": "list", "elements": "str", "default": []},
-            "state": {"type": "str", "choices": ["leaving", "staying"], "default": "leaving"},
-        },
-        required_if=[("state", "leaving", ["nodes"])],
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION, required_if=[("state", "leaving", ["nodes"])])
+def main(module: AnsibleModule) -> Result:
     try:
-        module.exit_json(**ensure(Path(module.params["directory"]), module.params, not module.check_mode))
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
+        return ensure(Path(module.params["directory"]), module.params, not module.check_mode)
     except ResourceManagerError as error:
         words = f"slurmctld runs, but does not say which jobs are on nodes that leave: {error}"
-        module.fail_json(msg=f"{words}; run `make cluster` with the present NODES first, which mends what it can")
+        raise RuntimeError(f"{words}; run `make cluster` with the present NODES first, which mends what it can") from error
 
 
 if __name__ == "__main__":

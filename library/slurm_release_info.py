@@ -11,11 +11,8 @@ description:
   - Fails if front ends are requested and the installed or planned release has no front-end mode, or one that does not work.
   - Fails if the instance was built with another number of front ends, or if its nodes need their own slurmd.
   - Changes nothing.
+extends_documentation_fragment: [shared, shared.directory, shared.nodes]
 options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
   front_ends:
     description: Number of slurmd that stand for all nodes. V(0) means one slurmd per node, which every release supports.
     type: int
@@ -29,30 +26,7 @@ options:
     type: bool
     default: false
   nodes:
-    description: Classes of equal nodes, as in M(slurm_config).
-    type: list
-    elements: dict
     default: []
-    suboptions:
-      prefix:
-        description: Prefix of the nodes' names, before the number.
-        type: str
-        default: n
-      first:
-        description: Number of the first node.
-        type: int
-      count:
-        description: Number of nodes.
-        type: int
-        required: true
-      cpus:
-        description: Processors of each node.
-        type: int
-        required: true
-      extra:
-        description: Further options of the NodeName line.
-        type: dict
-        default: {}
   bin:
     description: Folder with scontrol.
     type: path
@@ -64,11 +38,6 @@ options:
       - If empty, the distribution's packages are used, and scontrol returns their release.
     type: str
     default: ''
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -86,30 +55,13 @@ release:
   type: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.rm.slurm.release_checks import check
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "front_ends": {"type": "int", "required": True},
-            "accounting": {"type": "bool", "default": False},
-            "malleable": {"type": "bool", "default": False},
-            "nodes": {"type": "list", "elements": "dict", "default": [], "options": NODE_OPTIONS},
-            "bin": {"type": "path", "default": "/usr/bin"},
-            "version": {"type": "str", "default": ""},
-        },
-        supports_check_mode=True,
-    )
-    try:
-        module.exit_json(changed=False, release=check(module.params))
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
+    return {"release": check(module.params)}
 
 
 if __name__ == "__main__":

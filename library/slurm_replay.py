@@ -10,6 +10,7 @@ description:
   - Starts the program that submits the jobs in the run's C(plan.csv) at their submission times, as the instance's user and detached
     from Ansible, and returns when it has started. M(slurm_replay_info) returns its progress.
   - A replay that was stopped or killed, or has failed, is continued. A running or finished replay is not changed.
+extends_documentation_fragment: [shared]
 options:
   instance:
     description: Directory of the instance.
@@ -38,11 +39,6 @@ options:
     description: Seconds to wait until the replay has started or ended.
     type: int
     default: 60
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -72,33 +68,17 @@ pid:
   sample: 4711
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.replay_control import apply
 from ansible.module_utils.slurm_mirage.rm.api import Unavailable
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "instance": {"type": "path", "required": True},
-            "run": {"type": "str", "required": True},
-            "user": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
-            "python": {"type": "path"},
-            "package_path": {"type": "path"},
-            "timeout": {"type": "int", "default": 60},
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     try:
-        result = apply(module.params, module.check_mode)
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    except (OSError, Unavailable) as error:
-        module.fail_json(msg=f"failed: {error}")
-    module.exit_json(**result)
+        return apply(module.params, module.check_mode)
+    except Unavailable as error:
+        raise RuntimeError(f"failed: {error}") from error
 
 
 if __name__ == "__main__":

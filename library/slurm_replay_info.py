@@ -9,24 +9,12 @@ short_description: Gather the progress of a replay
 description:
   - Reads the C(progress.json) that the replay writes once a second. Changes nothing.
   - Ends its wait when munged, slurmctld or the database ends again and again, because the replay then waits in vain.
+extends_documentation_fragment: [shared, shared.run]
 options:
-  instance:
-    description: Directory of the instance.
-    type: path
-    required: true
-  run:
-    description: Name of the run.
-    type: str
-    required: true
   wait:
     description: Seconds to wait for the end of the replay. V(0) returns immediately.
     type: float
     default: 0
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -80,28 +68,13 @@ progress:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.replay_control import follow
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "instance": {"type": "path", "required": True},
-            "run": {"type": "str", "required": True},
-            "wait": {"type": "float", "default": 0},
-        },
-        supports_check_mode=True,
-    )
-    try:
-        result = follow(Path(module.params["instance"]), module.params["run"], module.params["wait"])
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    except OSError as error:
-        module.fail_json(msg=f"failed: {error}")
-    module.exit_json(**result)
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
+    return follow(Path(module.params["instance"]), module.params["run"], module.params["wait"])
 
 
 if __name__ == "__main__":

@@ -11,11 +11,8 @@ description:
     the boot of the host), and looks at its daemons and nodes.
   - Nodes that were drained or set down are returned to service, and named.
   - If the cluster does not stand, the record is removed, so that an interrupted build is not taken for a complete one.
+extends_documentation_fragment: [shared, shared.directory]
 options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
   inputs:
     description:
       - Digest of all that the cluster is built from, except for the scheduler's configuration.
@@ -52,11 +49,8 @@ options:
     type: str
     choices: [compared, recorded]
     default: compared
-author:
-  - The Slurm Mirage developers
 attributes:
   check_mode:
-    support: full
     details: Neither nodes nor the record are changed.
 """
 
@@ -94,41 +88,23 @@ facts:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.standing import Record, Wanted, forget, standing
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "inputs": {"type": "str", "default": ""},
-            "configuration": {"type": "str", "default": ""},
-            "run": {"type": "str", "default": ""},
-            "fresh": {"type": "bool", "default": False},
-            "programs": {"type": "list", "elements": "path", "default": []},
-            "bin": {"type": "path", "default": "/usr/bin"},
-            "facts": {"type": "dict", "default": {}},
-            "state": {"type": "str", "choices": ["compared", "recorded"], "default": "compared"},
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     directory, writes = Path(module.params["directory"]), not module.check_mode
     wanted = Wanted(*(module.params[name] for name in ("inputs", "configuration", "run", "fresh")))
     programs = [Path(path) for path in module.params["programs"]]
-    try:
-        if module.params["state"] == "recorded":
-            if writes:
-                Record.of_host(directory, wanted, programs, module.params["facts"]).write(directory)
-            module.exit_json(changed=False)
-        result = standing(directory, wanted, programs, Path(module.params["bin"]), mends=writes)
-        if writes and not result.stands:
-            forget(directory)
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    module.exit_json(changed=False, **result.as_result())
+    if module.params["state"] == "recorded":
+        if writes:
+            Record.of_host(directory, wanted, programs, module.params["facts"]).write(directory)
+        return {}
+    result = standing(directory, wanted, programs, Path(module.params["bin"]), mends=writes)
+    if writes and not result.stands:
+        forget(directory)
+    return result.as_result()
 
 
 if __name__ == "__main__":

@@ -9,11 +9,8 @@ short_description: Write the configuration of an instance's accounting database
 description:
   - Writes C(etc/mariadb.cnf) for the instance's own MariaDB server and C(etc/slurmdbd.conf), which only its user may read.
   - M(slurm_farm) runs the daemons, and restarts them when their files have changed.
+extends_documentation_fragment: [shared, shared.directory]
 options:
-  directory:
-    description: Directory of the instance.
-    type: path
-    required: true
   user:
     description: Unprivileged account of the daemons.
     type: str
@@ -42,11 +39,6 @@ options:
     description: Release of Slurm that reads the file; empty if it is not known.
     type: str
     default: ''
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -65,31 +57,14 @@ files:
   elements: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance.slurm_database import ensure
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "user": {"type": "str", "required": True},
-            "address": {"type": "str", "default": "127.0.0.1"},
-            "hostname": {"type": "str", "default": "localhost"},
-            "port": {"type": "int", "required": True},
-            "buffer": {"type": "int", "default": 64},
-            "speed": {"type": "float", "default": 1.0},
-            "version": {"type": "str", "default": ""},
-        },
-        supports_check_mode=True,
-    )
-    try:
-        touched = ensure(module.params, not module.check_mode)
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
-    module.exit_json(changed=bool(touched), files=[str(path) for path in touched])
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
+    touched = ensure(module.params, not module.check_mode)
+    return {"changed": bool(touched), "files": [str(path) for path in touched]}
 
 
 if __name__ == "__main__":

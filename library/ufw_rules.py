@@ -11,21 +11,12 @@ description:
   - The comment of a rule names the instances that need it. A rule is removed when no instance needs it any more.
   - A rule without such a comment belongs to the administrator. It is not changed, and the instance adds no equal rule.
   - Does not enable or disable ufw.
+extends_documentation_fragment: [shared, shared.firewall, shared.state]
 options:
   instance:
     description: Name of the instance.
     type: str
     required: true
-  hosts:
-    description: Addresses and networks that may reach O(ports).
-    type: list
-    elements: str
-    default: []
-  ports:
-    description: Ports and port ranges, such as V(111/udp) and V(17000-17360/tcp).
-    type: list
-    elements: str
-    default: []
   ufw:
     description: Path of ufw. If the program does not exist, no rule is removed.
     type: path
@@ -36,14 +27,6 @@ options:
     default: /etc/ufw
   state:
     description: Whether the instance has rules.
-    type: str
-    choices: [present, absent]
-    default: present
-author:
-  - The Slurm Mirage developers
-attributes:
-  check_mode:
-    support: full
 """
 
 EXAMPLES = r"""
@@ -68,8 +51,7 @@ left:
 
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.base.files import locked_folder
 from ansible.module_utils.slurm_mirage.network import ufw
 
@@ -92,28 +74,15 @@ def apply(module: AnsibleModule) -> list[list[str]]:
     return commands
 
 
-def main() -> None:
-    """Entry point of the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "instance": {"type": "str", "required": True},
-            "hosts": {"type": "list", "elements": "str", "default": []},
-            "ports": {"type": "list", "elements": "str", "default": []},
-            "ufw": {"type": "path", "default": "/usr/sbin/ufw"},
-            "folder": {"type": "path", "default": "/etc/ufw"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        },
-        supports_check_mode=True,
-    )
+@module_main(DOCUMENTATION)
+def main(module: AnsibleModule) -> Result:
     is_uninstalled = module.params["state"] == "absent" and not Path(module.params["ufw"]).exists()
     try:
         commands = (missing_changes if module.check_mode or is_uninstalled else apply)(module)
-    except WrongUse as error:
-        module.fail_json(msg=error.module_message())
     except OSError as error:
-        module.fail_json(msg=f"{module.params['folder']} cannot be read ({error.strerror})")
+        raise RuntimeError(f"{module.params['folder']} cannot be read ({error.strerror})") from error
     done, left = ([], commands) if is_uninstalled else (commands, [])
-    module.exit_json(changed=bool(done), commands=[" ".join(command) for command in done], left=len(left))
+    return {"changed": bool(done), "commands": [" ".join(command) for command in done], "left": len(left)}
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ class Builds:
 
     library: Path
     probe: Path
+    event_probe: Path
+    answers: Path
     beside: Path
     fake_munge: Path
     munge_plugin: Path

@@ -37,7 +37,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
     with_munge = (munge, f"-Wl,-rpath,{out}")
     return Builds(
         library=out / "virtual_clock-sanitize.so",
-        probe=_compile("probe.c", out / "probe", "-pthread", "-lrt", "-ldl"),
+        **{name: _compile(f"{name}.c", out / name, "-pthread", "-lrt", "-ldl") for name in ("probe", "event_probe", "answers")},
         beside=_compile("beside.c", out / "beside.so", *shared),
         fake_munge=munge,
         munge_plugin=_compile("munge_user.c", out / "plugin.so", *shared, *with_munge),
@@ -82,8 +82,7 @@ def event_builds(builds: Builds) -> Iterator[EventBuilds]:
         library=Path(shutil.copy(builds.library, folder)),
         coordinator=Path(shutil.copy(builds.library.with_name(coordinator.name), folder)),
         forgetful=forgetful,
-        probe=Path(shutil.copy(builds.probe, folder)),
-        event_probe=_compile("event_probe.c", folder / "event_probe", "-pthread", "-lrt", "-ldl"),
+        **{name: Path(shutil.copy(getattr(builds, name), folder)) for name in ("probe", "event_probe", "answers")},
     )
     shutil.rmtree(folder)
 

@@ -62,6 +62,7 @@ class EventBuilds:
     forgetful: Path  # a coordinator that frees the slots of killed waiters after half a second
     probe: Path
     event_probe: Path
+    answers: Path
 
 
 def reserve_user() -> tuple[int, socket.socket]:

@@ -105,16 +105,6 @@ def test_more_timers_than_there_is_room_for_at_a_time(bpf_instance: Instance) ->
     assert only(bpf_instance.event_probe("timers", 300)) == {"refused": 0}
 
 
-def test_wrong_arguments_cause_the_same_errors_as_without_the_library(driven: Instance, builds: Builds) -> None:
-    assert driven.probe("wrong") == without_clock(builds, "wrong")
-
-
-def test_a_successful_wait_leaves_errno_alone(driven: Instance) -> None:
-    assert {name: values["errno"] for name, values in driven.event_probe("errno")} == dict.fromkeys(
-        ("nanosleep", "timeout", "signalled", "poll"), 4711
-    )
-
-
 def test_both_clocks_show_the_same_time(driven: Instance) -> None:
     """Uptime and calendar differ by a constant, before and after a jump."""
     code = (

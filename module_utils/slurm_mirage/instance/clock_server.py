@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import processes
+from ..base.errors import WrongUse
 
 PROGRAM = "slurm_mirage.programs.clock_answers"
 STOP_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
@@ -18,10 +19,13 @@ STOP_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
 def start(directory: Path, parameters: Mapping[str, Any]) -> int:
     """Restart the server with the parameters of the module clock_answers; returns its port.
 
-    Raises RuntimeError when it does not start, and KeyError when there is no such account.
+    Raises RuntimeError when it does not start, and WrongUse when there is no such account.
     """
     stop(directory)
-    account = pwd.getpwnam(parameters["user"])
+    try:
+        account = pwd.getpwnam(parameters["user"])
+    except KeyError:
+        raise WrongUse(f"user={parameters['user']}: there is no such account") from None
     ids: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     server = subprocess.Popen(
         [parameters["python"], "-m", PROGRAM, *(str(parameters[name]) for name in ("address", "port", "ports", "seconds"))],

@@ -20,7 +20,7 @@ SUBMIT_TIMEOUT = 300.0
 """Real seconds after which an implementation ends a submission that has no answer."""
 
 
-class ResourceManagerError(Exception):
+class ResourceManagerError(RuntimeError):
     """The resource manager did not do what it was asked for. The message is its own, on one line."""
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import ansible.module_utils
 import pytest
 import yaml
+from ansible.plugins.loader import fragment_loader
+from ansible.utils.plugin_docs import get_docstring
 
 from mirage.knobs import table as knobs
 from mirage.terminal import table
@@ -49,11 +51,18 @@ def argument_spec(module: Any, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, 
     def give(*_: object, **keywords: object) -> None:
         raise Seen(keywords)
 
-    monkeypatch.setattr(module, "AnsibleModule", give)
+    monkeypatch.setattr("ansible.module_utils.module_main.AnsibleModule", give)
     with pytest.raises(Seen) as seen:
         module.main()
     given: Mapping[str, Any] = seen.value.args[0]
     return given
+
+
+def documentation_of(path: Path) -> dict[str, Any]:
+    """DOCUMENTATION of a module as Ansible reads it, with the fragments that it extends."""
+    fragment_loader.add_directory(str(ROOT / "module_utils/doc_fragments"))
+    documentation: dict[str, Any] = get_docstring(str(path), fragment_loader, is_module=True)[0]
+    return documentation
 
 
 def comparable(option: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,9 +80,8 @@ def comparable(option: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_module_documentation_is_its_argument_spec(path: Path, load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = load(path)
-    documentation = yaml.safe_load(module.DOCUMENTATION)
-    given = argument_spec(module, monkeypatch)
+    documentation = documentation_of(path)
+    given = argument_spec(load(path), monkeypatch)
     assert documentation["module"] == path.stem
     documented = {name: comparable(option) for name, option in documentation["options"].items()}
     assert documented == {name: comparable(option) for name, option in given["argument_spec"].items()}
@@ -84,7 +92,7 @@ def test_module_documentation_is_its_argument_spec(path: Path, load: Any, monkey
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_module_examples_and_returns(path: Path, load: Any) -> None:
     module = load(path)
-    options = set(yaml.safe_load(module.DOCUMENTATION)["options"])
+    options = set(documentation_of(path)["options"])
     examples = yaml.safe_load(module.EXAMPLES)
     uses = [task[path.stem] for task in examples if path.stem in task]
     assert uses, "no example calls the module"

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "module_utils/slurm_mirage"
 MODULES = sorted(path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
 ON_HOSTS = sorted(path for path in (ROOT / "library").glob("*.py") if path.stem != "run_collection")
+ON_HOSTS += [PACKAGE.parent / name for name in ("module_main.py", "doc_fragments/shared.py")]
 
 
 @pytest.mark.parametrize("path", [*sorted(PACKAGE.rglob("*.py")), *ON_HOSTS], ids=lambda path: str(path.relative_to(ROOT)))

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from modules import Caller
 from run_folders import MadeFolder, beside
 
 from mirage.records import run_samples
@@ -775,44 +776,15 @@ def test_nothing_is_made_of_a_row_that_a_full_disk_has_torn(tmp_path: Path) -> N
         run_samples.read_figures(path)
 
 
-def run_module(arguments: dict[str, Any], check: bool = False) -> dict[str, Any]:
-    """What library/run_collection.py answers, run in this process."""
-    import importlib.util
-
-    import ansible.module_utils
-    from ansible.module_utils import basic
-    from ansible.module_utils.testing import patch_module_args
-
-    root = Path(__file__).parents[3]
-    if str(root / "module_utils") not in ansible.module_utils.__path__:
-        ansible.module_utils.__path__.append(str(root / "module_utils"))
-    spec = importlib.util.spec_from_file_location("run_collection", root / "library" / "run_collection.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    answers: list[dict[str, Any]] = []
-
-    def answer(self: basic.AnsibleModule, **values: Any) -> None:
-        answers.append(values)
-        raise SystemExit
-
-    with patch_module_args(arguments | {"_ansible_check_mode": check}), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(basic.AnsibleModule, "exit_json", answer)
-        patch.setattr(basic.AnsibleModule, "fail_json", lambda self, **values: answer(self, failed=True, **values))
-        with pytest.raises(SystemExit):
-            module.main()
-    return answers[0]
-
-
 def written(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} & {"jobs.csv", "suspensions.csv", "schedule.swf", "metrics.json"}
 
 
-def test_module_joins_the_records_of_several_hosts(tmp_path: Path) -> None:
+def test_module_joins_the_records_of_several_hosts(call: Caller, tmp_path: Path) -> None:
     """A record that is torn at the end of one host's hides none of the next one's."""
     good_run(tmp_path).write()
     arguments = {"run_dir": str(tmp_path), "processors": 64, "nodes": 4}
-    whole = run_module(arguments)["metrics"]
+    whole = call("run_collection", **arguments)["metrics"]
     data = (tmp_path / "sigsleep.log").read_bytes()
     records = [data[begin:end] for begin, end in itertools.pairwise([*(found.offset for found in scan(data)), len(data)])]
     parts = [b"".join(records[:7]), b"".join(records[7:12]) + records[12][:50], b"".join(records[12:])]
@@ -820,8 +792,8 @@ def test_module_joins_the_records_of_several_hosts(tmp_path: Path) -> None:
         (tmp_path / "sigsleep.log").write_bytes(part)
         archive.write(tmp_path / f".records/{host}.tar.gz", [(tmp_path, "sigsleep.log")], {})
     (tmp_path / "sigsleep.log").unlink()
-    assert run_module(arguments, check=True)["metrics"]["validity"]["valid"] is False, "check mode joins nothing"
-    joined = run_module(arguments)["metrics"]
+    assert call("run_collection", check=True, **arguments)["metrics"]["validity"]["valid"] is False, "check mode joins nothing"
+    joined = call("run_collection", **arguments)["metrics"]
     assert (tmp_path / "sigsleep.log").read_bytes() == b"".join(parts)
     assert not (tmp_path / ".records").exists()
     # Sums over jobs are not always taken in the same order, which shows in the last digit.
@@ -829,16 +801,16 @@ def test_module_joins_the_records_of_several_hosts(tmp_path: Path) -> None:
     assert joined["validity"]["disagreements"] == 1, "the torn record"
 
 
-def test_module_writes_only_what_differs_and_nothing_in_check_mode(tmp_path: Path) -> None:
+def test_module_writes_only_what_differs_and_nothing_in_check_mode(call: Caller, tmp_path: Path) -> None:
     good_run(tmp_path).write()
     (tmp_path / "samples.csv").write_text("real,nodes_not_responding,cpu_busy\n1.5,0,0.25\n")
     (tmp_path / "result.json").write_text(json.dumps(FINISHED))
     (tmp_path / "scontrol.txt").write_text("SchedulerParameters     = bf_continue,bf_interval=5\n")
     (tmp_path / "sdiag.csv").write_text("bf_last_cycle_us,bf_max_cycle_us,bf_queue_length\n1000,1000,1\n")
     arguments = {"run_dir": str(tmp_path), "processors": 64, "nodes": 4, "thresholds": {"submit_lag_share": 0.1}}
-    assert run_module(arguments, check=True)["changed"] is True
+    assert call("run_collection", check=True, **arguments)["changed"] is True
     assert written(tmp_path) == set()
-    first = run_module(arguments)
+    first = call("run_collection", **arguments)
     assert first["changed"] is True and first["disagreements"] == {}
     assert written(tmp_path) == {"jobs.csv", "suspensions.csv", "schedule.swf", "metrics.json"}
     kept = json.loads((tmp_path / "metrics.json").read_text())
@@ -848,20 +820,20 @@ def test_module_writes_only_what_differs_and_nothing_in_check_mode(tmp_path: Pat
     assert kept["validity"]["bounds"]["backfill_cycle_mean"] == pytest.approx(0.05 * kept["metrics"]["wait_mean"], abs=1e-6)
     assert kept["metrics"]["wait_mean"] == pytest.approx(100.0, abs=0.5)
     assert kept["settings"]["immediate_below"] == 60.0 and kept["metrics"]["immediate_fraction"] == 0.5
-    assert run_module(arguments)["changed"] is False
+    assert call("run_collection", **arguments)["changed"] is False
 
 
-def test_module_cuts_the_schedule_before_it_is_measured(tmp_path: Path) -> None:
+def test_module_cuts_the_schedule_before_it_is_measured(call: Caller, tmp_path: Path) -> None:
     good_run(tmp_path).write()
     arguments = {"run_dir": str(tmp_path), "processors": 64, "nodes": 4}
-    whole = run_module(arguments)["metrics"]
+    whole = call("run_collection", **arguments)["metrics"]
     assert whole["settings"]["window"] is not None and whole["settings"]["warmup_cut"] == 0
-    cut = run_module(arguments | {"warmup_cut": "20%", "cooldown_cut": "10"})["metrics"]
+    cut = call("run_collection", **arguments | {"warmup_cut": "20%", "cooldown_cut": "10"})["metrics"]
     assert cut["settings"]["cooldown_cut"] == 10
     assert cut["metrics"]["makespan"] == pytest.approx(0.8 * whole["metrics"]["makespan"] - 10)
     assert cut["validity"]["inconclusive"] == whole["validity"]["inconclusive"]
     # Cuts that leave nothing do not lose the run.
-    nothing = run_module(arguments | {"warmup_cut": "1000000"})["metrics"]
+    nothing = call("run_collection", **arguments | {"warmup_cut": "1000000"})["metrics"]
     assert nothing["metrics"] == whole["metrics"]
     assert nothing["validity"]["verdict"] != "valid"
     assert "leave nothing of the schedule's" in nothing["validity"]["inconclusive"][-1]
@@ -875,26 +847,8 @@ def test_module_cuts_the_schedule_before_it_is_measured(tmp_path: Path) -> None:
         ({"run_dir": "/nonexistent"}, "wrong use: RUN: /nonexistent/workload.csv: cannot be read"),
     ],
 )
-def test_module_answers_wrong_use_in_a_line(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_module_answers_wrong_use_in_a_line(call: Caller, tmp_path: Path, change: dict[str, Any], message: str) -> None:
     good_run(tmp_path).write()
-    answer = run_module({"run_dir": str(tmp_path), "processors": 64, "nodes": 4} | change)
+    answer = call("run_collection", **{"run_dir": str(tmp_path), "processors": 64, "nodes": 4} | change)
     assert answer["failed"] and answer["msg"].startswith(message)
     assert written(tmp_path) == set()
-
-
-def test_documentation_of_the_module_is_that_of_its_arguments() -> None:
-    """What main() accepts is what DOCUMENTATION says, with the same defaults."""
-    import ast
-
-    import yaml
-
-    tree = ast.parse((Path(__file__).parents[3] / "library" / "run_collection.py").read_text())
-    texts = {
-        node.targets[0].id: ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "AnsibleModule")
-    accepted = ast.literal_eval(next(word.value for word in call.keywords if word.arg == "argument_spec"))
-    told = yaml.safe_load(texts["DOCUMENTATION"])["options"]
-    assert {name: {k: v for k, v in option.items() if k != "description"} for name, option in told.items()} == accepted

@@ -11,14 +11,6 @@ from ...base.errors import WrongUse
 from .addresses import MOST_NODES
 
 PREFIX = re.compile(r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z-])?\Z")
-NODE_OPTIONS: dict[str, dict[str, Any]] = {
-    "prefix": {"type": "str", "default": "n"},
-    "first": {"type": "int"},
-    "count": {"type": "int", "required": True},
-    "cpus": {"type": "int", "required": True},
-    "extra": {"type": "dict", "default": {}},
-}
-"""A class of nodes in the argument_spec of a module: what `node_classes` takes."""
 
 
 @dataclass(frozen=True)

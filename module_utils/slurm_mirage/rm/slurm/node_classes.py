@@ -14,14 +14,6 @@ from .conf import names_of, value_of
 from .node_options import Words, arrangement, gres_of, words_of
 
 PREFIX = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z._-])?\Z")
-NODE_OPTIONS: dict[str, dict[str, Any]] = {
-    "prefix": {"type": "str", "default": "n"},
-    "first": {"type": "int"},
-    "count": {"type": "int", "required": True},
-    "cpus": {"type": "int", "required": True},
-    "extra": {"type": "dict", "default": {}},
-}
-"""A class of nodes in the argument_spec of a module: what `node_classes` takes."""
 
 
 @dataclass(frozen=True)
