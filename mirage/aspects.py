@@ -1,8 +1,8 @@
-"""Finds the aspects: the packages in `extras`, each of which adds something to the core that it can do without.
+"""Finds the aspects: the packages in `mirage_extras`, each of which adds something to the core that it can do without.
 
 An aspect has a module for each room of the core to which it adds, with the name of that room: `knobs`, `experiment`, `simulate`,
 `records`, `metrics`, `figures`, `verdict`, `page`. What such a module may have is written where the room uses it. The core names no
-aspect, so that a folder of `extras` may be removed.
+aspect, so that a folder of `mirage_extras` may be removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-PACKAGE = "extras"
+PACKAGE = "mirage_extras"
 
 
 @cache

@@ -18,11 +18,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from extras.filler.simulation import PREEMPTED, fill
 from mirage.simulation import saturation
 from mirage.simulation.simulation import delayed
 from mirage.statistics.intervals import student
 from mirage.workloads.models import estimates
+from mirage_extras.filler.simulation import PREEMPTED, fill
 from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
 
 Floats = NDArray[np.float64]

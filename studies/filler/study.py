@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from extras.filler import experiment as filler
 from mirage.campaign.arms import Arms
 from mirage.campaign.campaign import Campaign
 from mirage.experiment import clock_choice, runs
@@ -30,6 +29,7 @@ from mirage.text.words import about
 from mirage.traces.trace import Trace
 from mirage.workloads.models import estimates
 from mirage.workloads.workload import prepare
+from mirage_extras.filler import experiment as filler
 from slurm_mirage.base.files import read_json, write_atomically, write_json
 from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
 from studies.malleable.study import chosen, name_of, refuse

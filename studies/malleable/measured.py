@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from extras.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
 from mirage.records.run_folder import RunFolder
 from mirage.statistics.intervals import student
 from mirage.traces.csv_frame import read_csv
+from mirage_extras.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
 from slurm_mirage.broker.policy import EXPAND, SHRINK
 from studies.malleable import source
 

@@ -13,7 +13,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from extras.malleable import experiment as malleable
 from mirage.campaign.arms import Arms
 from mirage.campaign.campaign import Campaign
 from mirage.experiment import clock_choice, runs
@@ -24,6 +23,7 @@ from mirage.knobs.resolve import with_texts
 from mirage.knobs.table import BY_NAME
 from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
+from mirage_extras.malleable import experiment as malleable
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
 from studies.malleable.source import ASYNC, FIXED, PREFERRED, SYNC, WIDE

@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 import simulated_runs
 
-from extras.filler.metrics import FILLERS_FILE, FILLERS_SCHEMA, SLOT
 from mirage.campaign.conclusion import Member, conclude
 from mirage.records import wait_causes
 from mirage.records.recorded import recorded_of
@@ -22,6 +21,7 @@ from mirage.reports.run_data import Run
 from mirage.terminal.screen import Screen
 from mirage.traces import log_text, swf
 from mirage.traces.trace import read_trace
+from mirage_extras.filler.metrics import FILLERS_FILE, FILLERS_SCHEMA, SLOT
 from slurm_mirage.base.errors import WrongUse
 
 SUSPENSIONS = pl.DataFrame({"job": [3, 3], "suspend": [1.0, 3.0], "resume": [2.0, 4.0]}, schema_overrides={"job": pl.Int64})

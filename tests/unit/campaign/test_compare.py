@@ -14,7 +14,6 @@ import pytest
 from campaigns import campaign
 from journals import start_event
 
-from extras.filler.knobs import FillerKnobs
 from mirage.campaign import parts
 from mirage.campaign.campaign import Campaign
 from mirage.campaign.conclusion import Member, conclude, show
@@ -28,6 +27,7 @@ from mirage.knobs.knobs import Knobs
 from mirage.terminal.campaign_screen import RunScreen
 from mirage.terminal.screen import Screen
 from mirage.verdict.verdict import verdict_of
+from mirage_extras.filler.knobs import FillerKnobs
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.replay.launch_cost import LaunchCost, Width

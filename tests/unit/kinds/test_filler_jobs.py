@@ -9,16 +9,16 @@ import polars as pl
 import pytest
 import simulated_runs
 
-from extras.filler import verdict
-from extras.filler.metrics import FILLERS_SCHEMA
-from extras.filler.page import TITLE, section
-from extras.filler.records import FILLERS_FILE, Fillers
 from mirage.metrics.measured_jobs import Population
 from mirage.records.run_folder import RunFolder
 from mirage.records.time_map import TimeMap
 from mirage.reports.run_data import Run
 from mirage.reports.run_page import page
 from mirage.terminal.parts import parts_of
+from mirage_extras.filler import verdict
+from mirage_extras.filler.metrics import FILLERS_SCHEMA
+from mirage_extras.filler.page import TITLE, section
+from mirage_extras.filler.records import FILLERS_FILE, Fillers
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.filler import Filler
 

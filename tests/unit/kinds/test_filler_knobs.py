@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from extras.filler import experiment as fillers
 from mirage import ROOT
 from mirage.experiment import runs
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.knobs import resolve as knobs
+from mirage_extras.filler import experiment as fillers
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.filler import Filler
 

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from extras.filler.metrics import FILLERS_FILE, FILLERS_SCHEMA
 from mirage.metrics import metrics
+from mirage_extras.filler.metrics import FILLERS_FILE, FILLERS_SCHEMA
 
 JOB = pl.DataFrame(
     [{"id": 1, "submit": 0.0, "start": 0.0, "end": 100.0, "suspended": 0.0, "processors": 2, "state": "COMPLETED"}],

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from run_folders import ORIGIN, MadeFolder
 
-from extras.filler import verdict
-from extras.filler.records import Fillers
 from mirage.records.collect import Collected
 from mirage.records.run_folder import RunFolder
 from mirage.verdict.run_results import results
 from mirage.verdict.start_latency import start_latencies
+from mirage_extras.filler import verdict
+from mirage_extras.filler.records import Fillers
 from slurm_mirage.jobs.filler_log import Cause
 from slurm_mirage.rm.evidence import Layout
 

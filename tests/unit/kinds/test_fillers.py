@@ -16,9 +16,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from extras.filler.metrics import simulated_executions
-from extras.filler.simulation import COLUMNS, COMPLETED, PREEMPTED, SLOT, STOPPED, VARIANTS, Filled, fill
 from mirage.simulation.simulation import POLICIES, delayed, schedule
+from mirage_extras.filler.metrics import simulated_executions
+from mirage_extras.filler.simulation import COLUMNS, COMPLETED, PREEMPTED, SLOT, STOPPED, VARIANTS, Filled, fill
 from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
 
 Job = tuple[int, int, int, int]  # submit, processors, runtime, estimate

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extras.malleable import experiment as malleability
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import Prepared
 from mirage.experiment.remarks import remarks
@@ -18,6 +17,7 @@ from mirage.knobs import resolve as knobs
 from mirage.traces.swf import parse_swf
 from mirage.traces.trace import Trace
 from mirage.workloads import requests
+from mirage_extras.malleable import experiment as malleability
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.malleable import Malleable
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extras.malleable.rules import AT_MAXIMUM, AT_MINIMUM, AT_PREFERRED, efficiency, fraction_of, words_of
+from mirage_extras.malleable.rules import AT_MAXIMUM, AT_MINIMUM, AT_PREFERRED, efficiency, fraction_of, words_of
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.malleable import Malleable
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_folders import ORIGIN, MadeFolder, kinds, ns, row
 
-from extras.malleable import records as resizes
-from extras.malleable import verdict
 from mirage.records import run_files
 from mirage.records.collect import Collected, collect
 from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import read_schedule
 from mirage.verdict.dispatch_gaps import dispatch_gaps
 from mirage.verdict.start_latency import start_latencies
+from mirage_extras.malleable import records as resizes
+from mirage_extras.malleable import verdict
 from slurm_mirage.jobs.sigsleep_log import MalleableRecord, Size, SizeKind
 from slurm_mirage.rm.evidence import Layout, Scheduling
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import simulated_runs
 
-from extras.malleable.page import TITLE, section
 from mirage.records.run_folder import RunFolder
 from mirage.reports.run_data import Run
 from mirage.reports.run_page import page
+from mirage_extras.malleable.page import TITLE, section
 
 TIMES: dict[str, Any] = {"mean": 0.02, "std": 0.5, "min": 0.001, "max": 75.0}
 RESIZES: dict[str, Any] = {

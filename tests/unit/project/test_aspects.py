@@ -1,4 +1,4 @@
-"""The project works without any one aspect: each is a folder of extras that may be removed."""
+"""The project works without any one aspect: each is a folder of mirage_extras that may be removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from mirage import aspects
 
 ROOT = Path(__file__).parents[3]
-NAMES = sorted(path.parent.name for path in (ROOT / "extras").glob("*/__init__.py"))
+NAMES = sorted(path.parent.name for path in (ROOT / "mirage_extras").glob("*/__init__.py"))
 LOG = "\n".join(f"{job} {10 * job} -1 {100 + job} 2 -1 -1 2 300 -1 1 1 1 1 1 -1 -1 -1" for job in range(1, 21))
 ALL = (
     "import importlib, pkgutil, mirage\n"
@@ -26,10 +26,10 @@ ALL = (
 @pytest.fixture(params=[*NAMES, "all"])
 def without(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy of the project's Python without an aspect, or without all of them."""
-    for name in ("mirage", "extras", "module_utils", "configs", "machines"):
+    for name in ("mirage", "mirage_extras", "module_utils", "configs", "machines"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in NAMES if request.param == "all" else [request.param]:
-        shutil.rmtree(tmp_path / "extras" / name)
+        shutil.rmtree(tmp_path / "mirage_extras" / name)
     return tmp_path
 
 
@@ -41,7 +41,7 @@ def python(folder: Path, *words: str, **knobs: str) -> subprocess.CompletedProce
 
 
 def test_each_aspect_has_a_place_of_its_own() -> None:
-    places = [import_module(f"extras.{name}").PLACE for name in NAMES]
+    places = [import_module(f"mirage_extras.{name}").PLACE for name in NAMES]
     assert len(set(places)) == len(NAMES) > 0
 
 
@@ -55,7 +55,7 @@ def test_a_log_is_simulated_and_its_knobs_are_gone(without: Path) -> None:
     done = python(without, "-m", "mirage", "simulate", TRACE="log.swf", NODES="4", CPUS="1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "wait_mean" in done.stdout
-    left = {path.parent.name for path in (without / "extras").glob("*/__init__.py")}
+    left = {path.parent.name for path in (without / "mirage_extras").glob("*/__init__.py")}
     for module in aspects.modules("knobs"):
         if module.__name__.split(".")[1] not in left:
             knob = module.ROWS[0].name

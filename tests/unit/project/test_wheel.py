@@ -84,10 +84,15 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_wheel_holds_the_two_packages_only(wheel: Path) -> None:
+def test_the_wheel_holds_these_packages_only(wheel: Path) -> None:
     assert wheel.name == f"slurm_mirage-{PROJECT['version']}-py3-none-any.whl"
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names} == {"mirage", "slurm_mirage", f"slurm_mirage-{PROJECT['version']}.dist-info"}
+    assert {name.split("/")[0] for name in names} == {
+        "mirage",
+        "mirage_extras",
+        "slurm_mirage",
+        f"slurm_mirage-{PROJECT['version']}.dist-info",
+    }
     assert not [name for name in names if "__pycache__" in name]
 
 

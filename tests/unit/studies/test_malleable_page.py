@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from malleable_simulation import Played, simulate
 from playwright.sync_api import Browser
 
-from extras.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
-from extras.malleable.rules import words_of
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
 from mirage.records.run_folder import RunFolder
 from mirage.workloads import models
+from mirage_extras.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
+from mirage_extras.malleable.rules import words_of
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs.malleable import Malleable
 from studies.malleable import measured, source

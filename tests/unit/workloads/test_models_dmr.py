@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from malleable_simulation import simulate
 
-from extras.malleable.rules import words_of
 from mirage.simulation.simulation import schedule
 from mirage.workloads import models
+from mirage_extras.malleable.rules import words_of
 from slurm_mirage.jobs.malleable import Malleable
 
 NODES = 64

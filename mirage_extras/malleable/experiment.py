@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from extras.malleable import jobs
-from extras.malleable.knobs import MalleableKnobs
 from mirage.experiment import configuration
 from mirage.experiment.aspects import Needs
 from mirage.experiment.hosts import host_count
 from mirage.knobs.knobs import Knobs
 from mirage.workloads import requests
 from mirage.workloads.workload import Workload
+from mirage_extras.malleable import jobs
+from mirage_extras.malleable.knobs import MalleableKnobs
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.malleable import Malleable
 from slurm_mirage.rm.slurm.node_options import word

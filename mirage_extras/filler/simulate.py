@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from extras.filler.knobs import FillerKnobs
-from extras.filler.metrics import FILLERS_FILE, simulated_executions
-from extras.filler.words import words_of
 from mirage.commands.simulate import Simulated, schedule
 from mirage.knobs.knobs import Knobs
 from mirage.workloads.workload import Workload
+from mirage_extras.filler.knobs import FillerKnobs
+from mirage_extras.filler.metrics import FILLERS_FILE, simulated_executions
+from mirage_extras.filler.words import words_of
 from slurm_mirage.jobs.filler import PLANNED
 
 
@@ -23,7 +23,7 @@ def simulated(
 
     Parameters as for `played`; without: its result. The function of the result takes the content of metrics.json.
     """
-    from extras.filler.simulation import delay, fill, gain  # numba takes a moment to load
+    from mirage_extras.filler.simulation import delay, fill, gain  # numba takes a moment to load
 
     if not knobs.part(FillerKnobs).is_wanted:
         return None

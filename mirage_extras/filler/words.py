@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from decimal import Decimal
 
-from extras.filler.knobs import FillerKnobs
+from mirage_extras.filler.knobs import FillerKnobs
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.filler import SLOTS, Filler
 

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars import col
 
-from extras.filler.metrics import (
+from mirage.records.aspects import OfRun, Sources
+from mirage.records.run_folder import RunFolder
+from mirage.records.run_records import NS, Schema, in_second
+from mirage.records.time_map import TimeMap
+from mirage.traces.csv_frame import check_rows, read_csv
+from mirage_extras.filler.metrics import (
     CANCELLED,
     COMPLETED,
     FAILED,
@@ -28,11 +33,6 @@ from extras.filler.metrics import (
     RUNNING,
     SLOT,
 )
-from mirage.records.aspects import OfRun, Sources
-from mirage.records.run_folder import RunFolder
-from mirage.records.run_records import NS, Schema, in_second
-from mirage.records.time_map import TimeMap
-from mirage.traces.csv_frame import check_rows, read_csv
 from slurm_mirage.base.hostlist import expand
 from slurm_mirage.feeder.settings import KEY
 from slurm_mirage.jobs.filler import EXIT_REQUEUE, Filler

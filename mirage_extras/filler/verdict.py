@@ -13,15 +13,15 @@ import numpy as np
 import polars as pl
 from polars import col
 
-from extras.filler.figures import FIGURES as FIGURES
-from extras.filler.metrics import FAILED, OUTCOMES
-from extras.filler.metrics import METRICS as METRICS
-from extras.filler.records import Fillers
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.usage_over_time import course
 from mirage.records.collect import Collected
 from mirage.records.rounding import rounded
 from mirage.statistics.intervals import student
+from mirage_extras.filler.figures import FIGURES as FIGURES
+from mirage_extras.filler.metrics import FAILED, OUTCOMES
+from mirage_extras.filler.metrics import METRICS as METRICS
+from mirage_extras.filler.records import Fillers
 from slurm_mirage.jobs.filler import SLOTS
 from slurm_mirage.rm.evidence import Layout
 

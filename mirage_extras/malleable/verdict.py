@@ -11,14 +11,14 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from extras.malleable.figures import FIGURES as FIGURES
-from extras.malleable.metrics import METRICS as METRICS
-from extras.malleable.records import Resizes
 from mirage.metrics.allocations import holdings
 from mirage.metrics.measured_jobs import Population
 from mirage.records.collect import Collected
 from mirage.records.rounding import quantile, rounded
 from mirage.verdict.aspects import AspectBound
+from mirage_extras.malleable.figures import FIGURES as FIGURES
+from mirage_extras.malleable.metrics import METRICS as METRICS
+from mirage_extras.malleable.records import Resizes
 from slurm_mirage.rm.evidence import Layout
 
 KNOBS: tuple[str, ...] = ("MALLEABLE", "MALLEABLE_JOBS")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from extras.filler.metrics import CANCELLED, COMPLETED, FAILED, FILLERS_FILE, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Panel, Steps, Timeline
 from mirage.text.words import counted, duration, number, percent
+from mirage_extras.filler.metrics import CANCELLED, COMPLETED, FAILED, FILLERS_FILE, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
 
 TITLE = "Filler jobs"
 _OUTCOMES = {

@@ -14,8 +14,8 @@ from decimal import ROUND_HALF_UP, Decimal
 import numpy as np
 import polars as pl
 
-from extras.malleable import rules
 from mirage.workloads.workload import Workload, limits
+from mirage_extras.malleable import rules
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.malleable import Malleable
 

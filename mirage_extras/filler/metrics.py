@@ -15,7 +15,7 @@ from mirage.metrics.usage_over_time import MeasuredSchedule, utilisation
 from slurm_mirage.jobs.filler import Filler
 
 if TYPE_CHECKING:
-    from extras.filler.simulation import Filled
+    from mirage_extras.filler.simulation import Filled
 
 FILLERS_FILE = "fillers.csv"
 """Exists if the run had fillers."""
@@ -46,7 +46,7 @@ another job; at its time limit; cancelled, as all are at the end of the run; for
 
 def simulated_executions(simulated: Filled, words: Filler) -> pl.DataFrame:
     """The executions of simulated fillers, with the columns of `FILLERS_SCHEMA`. Processors are nodes 1, 2, ...; so are fillers."""
-    from extras.filler import simulation
+    from mirage_extras.filler import simulation
 
     outcomes = {
         simulation.COMPLETED: COMPLETED,

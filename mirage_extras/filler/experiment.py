@@ -6,12 +6,12 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from extras.filler.knobs import FillerKnobs
-from extras.filler.words import identity_of, words_of
 from mirage.experiment import aspects, configuration
 from mirage.experiment.aspects import Needs
 from mirage.experiment.hosts import host_count
 from mirage.knobs.knobs import Knobs
+from mirage_extras.filler.knobs import FillerKnobs
+from mirage_extras.filler.words import identity_of, words_of
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.feeder.policy import SPARE
 from slurm_mirage.feeder.settings import KEY
