@@ -217,6 +217,7 @@ class Campaign:
         if not (self.folder / EXPERIMENT_FILE).exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / EXPERIMENT_FILE, self._description())
+            runs.keep_knobs(self.folder, self.knobs)
         with runs.only_one(self.folder):
             (self.folder / STATUS_FILE).unlink(missing_ok=True)
             ending = self._play_all(use, screen)

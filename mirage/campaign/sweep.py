@@ -76,6 +76,7 @@ def _play(
     if not parent.exists():
         parent.mkdir(parents=True)
         write_json(parent / EXPERIMENT_FILE, order.description(wanted))
+        runs.keep_knobs(parent, order.knobs)
     (parent / STATUS_FILE).unlink(missing_ok=True)
     writing = threading.Lock()
 
