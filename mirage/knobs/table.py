@@ -757,7 +757,7 @@ TABLE: tuple[Knob, ...] = (
         path_text,
         "the path of a YAML file with a knob in each line, as in NODES: 100",
         "file with knobs of the run, NAME: value in each line, as in results/RUN/knobs.yml; knobs given otherwise have precedence",
-        (*_BUILD, "workload", "workload-report", "simulate"),
+        (*OF_BUILD, "workload", "workload-report", "simulate"),
         shown="none",
         group=OUTPUT,
     ),

@@ -15,6 +15,7 @@ from mirage.records.schedule import read_schedule
 from mirage.site import site_conf
 from mirage.site.archive import open_archive
 from mirage.traces.trace import read_trace
+from mirage.workloads.log_rules import Log, judged
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import prepare
 from slurm_mirage.base.hostlist import expand
@@ -172,6 +173,8 @@ def _log(path: Path) -> None:
     """As `make metrics` and the preparation of an experiment."""
     _schedule(path)
     trace = read_trace(path)
+    for finding in judged(Log.of(trace, Selection(), trace.machine()[0])):
+        assert finding.line and finding.count > 0
     prepare(trace, Selection(), classes=[(16, 16)], slack=10.0, sizes="fit", preset="all", depend="keep")
 
 

@@ -75,6 +75,23 @@ def test_everything_is_in_the_folder(log: Path, tmp_path: Path) -> None:
     assert "jobs on one processor" in said.getvalue() and "25.0 %" in said.getvalue()
 
 
+def test_what_the_rules_find_is_printed_shown_and_kept(log: Path, tmp_path: Path) -> None:
+    said = io.StringIO()
+    log.write_bytes(gzip.compress(LOG.replace("MaxProcs: 8", "MaxProcs: 4\n; StartTime: Sat Sep 1 00:00:00 2001").encode()))
+    report(said, TRACE=log, OUT=tmp_path / "out")
+    found = {one["rule"]: one for one in json.loads((tmp_path / "out/characterisation.json").read_text())["findings"]}
+    assert list(found) == ["too-wide", "header-contradicts", "low-load"]
+    assert (found["too-wide"]["count"], found["too-wide"]["share"]) == (1, 0.25)
+    lines = [line for line in said.getvalue().splitlines() if line.startswith(("error: ", "warning: ", "note: "))]
+    assert [line.split(": ")[1] for line in lines] == list(found)
+    assert lines[1].startswith(
+        "warning: header-contradicts: the header does not describe these jobs: 2 labels, MaxProcs is 4, a job has "
+        "8 processors; StartTime is 2001-09-01, UnixStartTime 2001-09-09; the machine, the weekday"
+    )
+    texts = Outline.of((tmp_path / "out/report.html").read_text()).texts
+    assert {"Before it is played", "too-wide", "jobs wider than the machine: 1 job (25.0\u00a0%)"} <= set(texts)
+
+
 def test_what_the_log_says_is_shown_and_cannot_do_anything(log: Path, tmp_path: Path) -> None:
     report(TRACE=log, OUT=tmp_path / "out")
     text = (tmp_path / "out/report.html").read_text()
