@@ -756,7 +756,7 @@ TABLE: tuple[Knob, ...] = (
         "",
         path_text,
         "the path of a YAML file with a knob in each line, as in NODES: 100",
-        "file with knobs of the run, NAME: value in each line, as in results/RUN/knobs.yml; knobs given otherwise have precedence",
+        "file with the knobs of a run, such as results/RUN/knobs.yml; those given otherwise have precedence",
         (*OF_BUILD, "workload", "workload-report", "simulate"),
         shown="none",
         group=OUTPUT,

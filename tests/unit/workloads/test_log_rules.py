@@ -316,3 +316,8 @@ def test_the_log_of_nasa() -> None:
     found = {one.rule: one for one in judged(Log.of(trace, Selection(), trace.machine()[0]))}
     assert set(found) == {"hole", "no-estimates", "no-waits", "header-jobs", "no-run-time"}
     assert found["hole"].example.startswith("the first has 6 d from 1993-12-23T22:40:19 on")
+
+
+def test_the_rules_are_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs/workloads.md").read_text()
+    assert [rule.name for rule in RULES if f"`{rule.name}`" not in page] == []
