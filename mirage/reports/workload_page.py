@@ -281,7 +281,7 @@ def _oddities(notes: Mapping[str, int], left_out: Mapping[str, int]) -> Table:
 
 def _findings(findings: Sequence[Finding]) -> Table:
     rows = [(one.severity, one.rule, f"{one.title}: {one.amount}", one.example[:_LONGEST], one.advice) for one in findings]
-    return Table("Before it is played", ("", "rule", "found", "where", "effect on a run, and what to do"), rows, prose=(2, 3, 4))
+    return Table("What the rules find", ("", "rule", "found", "where", "effect on a run, and what to do"), rows, prose=(2, 3, 4))
 
 
 def _header(header: Mapping[str, str]) -> Table:

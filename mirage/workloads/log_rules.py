@@ -45,6 +45,8 @@ LOW_LOAD = 0.3
 MANY_JOBS = 100
 # Share of jobs that requested exactly their run times, from which these are no estimates.
 EXACT = 0.5
+GENERATED = "generated"
+"""Format of a workload that a model made."""
 # Dates of a header are compared without their time zones.
 DATES_AGREE = timedelta(days=1.5)
 
@@ -305,14 +307,9 @@ def _labels(*lines: str) -> Found | None:
     return Found(len(lines), 0, "; ".join(lines), "label") if lines else None
 
 
-def _header_missing(log: Log) -> Found | None:
-    if log.trace.format == "generated":
-        return None
-    effects = {
-        "MaxProcs": log.trace.machine()[0] if number_of(log.trace.header.get("MaxProcs")) else None,
-        "UnixStartTime": log.local.begin,
-    }
-    return _labels(*(label for label, value in effects.items() if value is None))
+def _without(label: str, is_known: Callable[[Log], bool]) -> Callable[[Log], Found | None]:
+    """A finder of a label that is missing or has no number, in a log that somebody recorded."""
+    return lambda log: None if log.trace.format == GENERATED or is_known(log) else _labels(label)
 
 
 def _header_contradicts(log: Log) -> Found | None:
@@ -375,6 +372,8 @@ def _naive(unix: float) -> datetime | None:
 def _no_waits(log: Log) -> Found | None:
     """All jobs, if their waits are unknown; or 0, which so many of them cannot be."""
     waits = log.jobs["wait"]
+    if log.trace.format == GENERATED:
+        return None
     is_none = (waits == -1).all() or ((waits <= 0).all() and log.jobs.height >= MANY_JOBS)
     return _jobs(_COL("wait") <= 0)(log) if is_none else None
 
@@ -399,9 +398,14 @@ RULES = (
         "the log is a part of another, or cleaned: some of the real machine's jobs are missing in the run", _other_number,
     ),
     Rule(
-        "header-missing", NOTE, "the log does not say its machine or its date",
-        "without MaxProcs the machine is estimated, so give NODES and CPUS; without UnixStartTime the weekday is unknown, and FROM "
-        "and TO are seconds", _header_missing,
+        "no-machine", NOTE, "the log does not say how large its machine was",
+        "it is estimated, also for SIZES=scale: give NODES and CPUS",
+        _without("MaxProcs", lambda log: bool(number_of(log.trace.header.get("MaxProcs")))),
+    ),
+    Rule(
+        "no-date", NOTE, "the log does not say on which date it begins",
+        "a run begins on an unknown weekday, and FROM and TO are seconds",
+        _without("UnixStartTime", lambda log: log.local.begin is not None),
     ),
     Rule(
         "too-wide", ERROR, "jobs wider than the machine",

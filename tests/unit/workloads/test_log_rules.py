@@ -95,7 +95,8 @@ ROW = pl.int_range(pl.len())
 FIRES: dict[str, tuple[Change, int, str]] = {
     "header-contradicts": (labels(MaxProcs="2"), 1, "MaxProcs is 2, a job has 4 processors"),
     "header-jobs": (labels(MaxJobs="700"), 100, "MaxJobs is 700, the log has 600"),
-    "header-missing": (labels(MaxProcs=None, UnixStartTime="0"), 2, "MaxProcs; UnixStartTime"),
+    "no-machine": (labels(MaxProcs=None), 1, "MaxProcs"),
+    "no-date": (labels(UnixStartTime="0"), 1, "UnixStartTime"),
     "too-wide": (with_(ROW == 5, requested_processors=9), 1, "the first is job 6"),
     "no-processors": (with_(ROW > 597, allocated_processors=-1, requested_processors=0), 2, "the first is job 599"),
     "no-run-time": (with_(ROW.is_in([3, 4, 9]), run_time=0), 3, "the first is job 4"),
@@ -220,9 +221,9 @@ def test_submissions_in_unix_time() -> None:
 
 
 def test_a_generated_workload_and_sacct_need_no_labels_of_swf() -> None:
-    assert of(ordinary(), {}, form="generated") == []
+    assert of(ordinary().with_columns(wait=pl.lit(-1.0)), {}, form="generated") == []
     assert [(one.rule, one.example) for one in of(ordinary(), {"UnixStartTime": "843480031", "MaxJobs": "1"}, form="sacct")] == [
-        ("header-missing", "MaxProcs")
+        ("no-machine", "MaxProcs")
     ]
 
 
@@ -232,7 +233,7 @@ def test_output_of_sacct() -> None:
     lines[4] = "4|2026-03-01T10:00:04|None|2026-03-01T12:00:00|CANCELLED by 7|0|60|"
     frame, header, notes, unread = sacct.parse_sacct("\n".join([heading, *lines, ""]).encode(), "x")
     found = {one.rule: one for one in judged(Log.of(Trace(frame, header, notes, "sacct", "", unread), Selection(), None))}
-    assert set(found) == {"header-missing", "cancelled-waiting", "no-processors", "no-users", "exact-estimates"}
+    assert set(found) == {"no-machine", "cancelled-waiting", "no-processors", "no-users", "exact-estimates"}
     assert found["cancelled-waiting"].amount == "1 job (5.0 %)"
 
 
