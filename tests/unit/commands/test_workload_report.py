@@ -22,7 +22,9 @@ from mirage.knobs import resolve as knobs
 from mirage.reports import workload_page, workload_pictures
 from mirage.terminal.screen import Screen
 from mirage.traces import swf
+from mirage.traces.trace import Trace
 from mirage.workloads.characterise import characterise
+from mirage.workloads.log_rules import Log, judged
 from mirage.workloads.workload_figures import FIGURES
 from slurm_mirage.base.errors import WrongUse
 
@@ -89,7 +91,9 @@ def test_what_the_rules_find_is_printed_shown_and_kept(log: Path, tmp_path: Path
         "8 processors; StartTime is 2001-09-01, UnixStartTime 2001-09-09; the machine, the weekday"
     )
     texts = Outline.of((tmp_path / "out/report.html").read_text()).texts
-    assert {"Before it is played", "What the rules find", "too-wide", "jobs wider than the machine: 1 job (25.0\u00a0%)"} <= set(texts)
+    assert {"Before it is played", "What the rules find", "too-wide", "jobs wider than the machine: 1 job (25.0\u00a0%)"} <= set(
+        texts
+    )
 
 
 def test_what_the_log_says_is_shown_and_cannot_do_anything(log: Path, tmp_path: Path) -> None:
@@ -210,10 +214,11 @@ def test_any_log_has_a_page(rows: list[dict[str, Any]]) -> None:
     for picture in pictures.values():
         ET.fromstring(picture.svg)
         assert "NaN" not in picture.svg and "Infinity" not in picture.svg
-    outline = Outline.of(workload_page.page("x", workload, pictures, {}, {}, {}))
+    findings = judged(Log(Trace(frame(rows), {}, {}, "swf", ""), frame(rows).sort("submit"), 64))
+    outline = Outline.of(workload_page.page("x", workload, pictures, {}, {}, {}, findings))
     assert outline.tags.count("svg") == len(pictures)
     assert not any("nan" in text or "None" in text for text in outline.texts)
-    json.dumps(workload.as_json(), allow_nan=False)
+    json.dumps([workload.as_json(), *(finding.as_json() for finding in findings)], allow_nan=False)
 
 
 def test_pictures_stay_small_however_many_sizes_there_are() -> None:
