@@ -20,7 +20,7 @@ from mirage.campaign.at_once import first_run_host, note_on, places_of, runs_at_
 from mirage.campaign.conclusion import Member, conclude
 from mirage.campaign.lanes import RunsLeft
 from mirage.campaign.parts import ATTEMPTS, LONGEST_NAME, Part, ending_of, shift_of
-from mirage.experiment import configuration, launch_costs, preflight, report, run_events, run_length, runs
+from mirage.experiment import configuration, launch_costs, log_findings, preflight, report, run_events, run_length, runs
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
@@ -217,6 +217,7 @@ class Campaign:
         if not (self.folder / EXPERIMENT_FILE).exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / EXPERIMENT_FILE, self._description())
+            runs.keep_knobs(self.folder, self.knobs)
         with runs.only_one(self.folder):
             (self.folder / STATUS_FILE).unlink(missing_ok=True)
             ending = self._play_all(use, screen)
@@ -264,8 +265,8 @@ class Campaign:
 
     def _announce(self, screen: Screen) -> None:
         base = next(iter(self.prepared.values()))
-        for remark in remarks(base):
-            screen.say(remark)
+        for line in [*log_findings.severe(self.knobs, self.source.trace), *remarks(base)]:
+            screen.say(line)
         screen.say(f"each run: {base.announcement()}")
         left, speed = len(self._left()), base.knobs.clock.speed
         done, one, count = len(self.parts) - left, _estimate(base), runs_at_once(self.knobs, speed, left)

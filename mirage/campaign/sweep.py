@@ -11,7 +11,7 @@ from pathlib import Path
 from mirage.campaign import sweep_table
 from mirage.campaign.at_once import first_run_host, home_of, note_on, places_of, runs_at_once
 from mirage.campaign.lanes import RunsLeft
-from mirage.experiment import preflight, report, run_length, runs
+from mirage.experiment import log_findings, preflight, report, run_length, runs
 from mirage.experiment.endings import Ending, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lane import Lane
@@ -73,9 +73,11 @@ def _play(
     screen.say(f"sweep over SHRINK={factors}: {len(parts)} runs{f', {count} at once' if count > 1 else ''}, {words}")
     if (note := note_on(order.knobs.cluster, speed, count)) is not None:
         screen.say(note)
+    screen.say(*log_findings.severe(order.knobs, order.source.trace))
     if not parent.exists():
         parent.mkdir(parents=True)
         write_json(parent / EXPERIMENT_FILE, order.description(wanted))
+        runs.keep_knobs(parent, order.knobs)
     (parent / STATUS_FILE).unlink(missing_ok=True)
     writing = threading.Lock()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
 from mirage import IS_CHECKOUT
 from mirage.commands import main as targets
 from mirage.experiment.endings import Ending
 from mirage.knobs.knob import Knob
-from mirage.knobs.resolve import GIVEN
+from mirage.knobs.resolve import GIVEN, user_message
 from mirage.knobs.table import TABLE
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -33,7 +33,7 @@ _HELP = ("help", "-h", "--help")
 _KNOB = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 
-def main(arguments: Sequence[str], give_up_root: Callable[[str, Mapping[str, str]], None] | None = None) -> int:
+def main(arguments: Sequence[str], give_up_root: Callable[[str, MutableMapping[str, str]], None] | None = None) -> int:
     """Print help, or run a target with the knobs among the arguments. Returns the exit code.
 
     give_up_root: called with a target that needs no cluster and with the knobs, if the caller is root
@@ -48,14 +48,14 @@ def main(arguments: Sequence[str], give_up_root: Callable[[str, Mapping[str, str
         for name in names:
             if not IS_CHECKOUT and name in targets.TARGETS and name not in WITHOUT_CLUSTER:
                 raise WrongUse(f"{name} needs a checkout of Slurm Mirage, where `make {name}` runs it")
+        if knobs:
+            os.environ.update({**knobs, GIVEN: " ".join(knobs)})
+        if give_up_root is not None and os.geteuid() == 0 and names and names[0] in WITHOUT_CLUSTER:
+            give_up_root(names[0], os.environ)
     except WrongUse as error:
-        ending = Ending("wrong use", str(error))
+        ending = Ending("wrong use", user_message(error))
         screen.say(ending.line)
         return ending.code
-    if knobs:
-        os.environ.update({**knobs, GIVEN: " ".join(knobs)})
-    if give_up_root is not None and os.geteuid() == 0 and names and names[0] in WITHOUT_CLUSTER:
-        give_up_root(names[0], os.environ)
     return targets.main(names)
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from mirage.campaign import sweep
-from mirage.experiment import aspects, clock_choice, managers, preflight, report, run_events, runs
+from mirage.experiment import aspects, clock_choice, log_findings, managers, preflight, report, run_events, runs
 from mirage.experiment.endings import Ending
 from mirage.experiment.hosts import of_one_cluster
 from mirage.experiment.instance_use import InstanceUse
@@ -49,6 +49,7 @@ def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Endi
         preflight.no_leftover(order.knobs.cluster, folder)
         if not folder.exists():
             preflight.before_2038(order.knobs.cluster, prepared.passing)
+        screen.say(*log_findings.severe(order.knobs, order.source.trace))
         announce(prepared, screen)
         return execute(order, prepared, folder, Lane.only(order.knobs.cluster, use, screen))
 

@@ -12,12 +12,13 @@ import pwd
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mirage import PROGRAM
 from mirage.commands.logs import LOGS
 from mirage.experiment.endings import Ending, Failed, Interrupted
-from mirage.knobs import resolve
+from mirage.knobs import resolve, run_file
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import STUDY, STUDY_TARGET
 from mirage.knobs.table import BY_NAME
@@ -80,7 +81,10 @@ def run(arguments: Sequence[str], screen: Screen, targets: Targets = TARGETS) ->
         if len(arguments) != 1 or arguments[0] not in targets:
             raise WrongUse(f"target: {' '.join(arguments) or 'none'}; it may be one of: {', '.join(targets)}")
         target = arguments[0]
+        run_file.apply(os.environ, target)
         knobs = resolve.resolve(os.environ, target)
+        if target in run_file.WRITTEN_FOR:
+            knobs = replace(knobs, texts=run_file.to_write(os.environ, knobs, target))
         inventory = BY_NAME["INVENTORY"]
         if knobs.cluster.inventory != inventory.default and target in inventory.targets and target not in WITHOUT_HOSTS:
             from mirage.experiment.hosts import of_one_cluster, with_inventory
@@ -88,8 +92,8 @@ def run(arguments: Sequence[str], screen: Screen, targets: Targets = TARGETS) ->
             knobs = with_inventory(knobs, os.environ)
             if target in OF_ONE_CLUSTER:
                 of_one_cluster(knobs.cluster, f"make {target}")
-        for name in resolve.unused(target, os.environ):
-            screen.say(f"note: {PROGRAM} {as_given(target)} ignores {name}")
+        for names in resolve.unused(target, os.environ):
+            screen.say(f"note: {PROGRAM} {as_given(target)} ignores {names}")
         return command(target, targets)(knobs, screen)
     except WrongUse as error:
         return Ending("wrong use", resolve.user_message(error))

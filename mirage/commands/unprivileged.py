@@ -11,25 +11,29 @@ take it for root. If root may not take another user id, as in some containers, n
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import pwd
 import struct
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from mirage import RESULTS, ROOT
 from mirage.commands import terminal_input
 from mirage.commands.landlock import Rules
 from mirage.commands.logs import LOGS
 from mirage.commands.writing_process import Client, Places, start
+from mirage.knobs import run_file
 from mirage.knobs.table import TABLE
 from mirage.records import file_names
 from mirage.reports import folder
 from mirage.site.own_parser import NOBODY
 from mirage.text import output_file
+from slurm_mirage.base.errors import WrongUse
 
 WRITTEN = ("OUT", "ARCHIVE")
 """Knobs that name what a target writes."""
@@ -55,6 +59,7 @@ _SYSTEM = (
     *("/etc/nsswitch.conf", "/etc/passwd", "/etc/terminfo", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"),
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm", "/sys/devices/system", "/sys/fs/cgroup"),
 )
+_LONGEST_ANSWER = 16 * run_file.LARGEST  # a byte of the file is at most six in JSON
 _CAPABILITIES = struct.pack("=Ii", 0x20080522, 0)  # of the calling thread
 _CHOWN, _DAC_OVERRIDE, _DAC_READ_SEARCH, _SETGID, _SETUID = 0, 1, 2, 6, 7
 _BECOMING = (_CHOWN, _SETGID, _SETUID)
@@ -62,15 +67,17 @@ _SET_DUMPABLE, _SET_KEEPCAPS, _SET_NO_NEW_PRIVS, _CAP_AMBIENT, _CAP_AMBIENT_RAIS
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def give_up_root(target: str, environ: Mapping[str, str]) -> None:
-    """Let this process go on without root's rights. environ: the knobs, by name
+def give_up_root(target: str, environ: MutableMapping[str, str]) -> None:
+    """Let this process go on without root's rights. environ: the knobs, by name; those of RUN_FILE are added
 
-    A process with threads cannot do this, because Landlock and capabilities are those of a thread.
+    A process with threads cannot do this, because Landlock and capabilities are those of a thread. Raises WrongUse for a RUN_FILE
+    that cannot be used.
     """
     assert len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208
     account = pwd.getpwnam(NOBODY)
     if not _can_become(account):
         return
+    run_file.apply(environ, target, lambda path, given: _read_apart(path, given, account))
     own = _own_folder(account)
     written = [Path(environ[name]).absolute() for name in WRITTEN if environ.get(name)]
     others = ((LOGS, "error.log"), *OTHERS.get(target, ()))  # relative in a wheel, and the process that writes works in /
@@ -84,6 +91,36 @@ def give_up_root(target: str, environ: Mapping[str, str]) -> None:
     rules.enforce()
     terminal_input.forbid()
     _use(own)
+
+
+def _read_apart(path: str, given: Callable[[str], bool], account: pwd.struct_passwd) -> dict[str, str]:
+    """`run_file.read` in a process without root's rights, which can read this file and what is installed: the files that its knobs
+    name are not known before."""
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.close(reader)
+            rules = Rules()
+            rules.read([*_SYSTEM, *_installed(), path])
+            _become(account)
+            rules.enforce()
+            terminal_input.forbid()
+            answer: dict[str, Any] = {}
+            try:
+                answer["texts"] = run_file.read(path, given)
+            except WrongUse as error:
+                answer["wrong"] = [error.message, error.parameter]
+            with os.fdopen(writer, "w") as pipe:
+                json.dump(answer, pipe)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        answer = json.loads(pipe.read(_LONGEST_ANSWER) or "{}")
+    os.waitpid(child, 0)
+    if "texts" in answer:
+        return {str(name): str(text) for name, text in answer["texts"].items()}
+    raise WrongUse(*answer.get("wrong", (f"{path}: cannot be read", "run_file")))
 
 
 def _installed() -> list[Path]:

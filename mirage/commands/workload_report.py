@@ -23,6 +23,7 @@ from mirage.text import output_file
 from mirage.traces.local_time import LocalTime
 from mirage.traces.trace import LARGEST_JOB, Trace
 from mirage.workloads.characterise import characterise
+from mirage.workloads.log_rules import Log, judged
 from mirage.workloads.selection import choose
 
 WORKLOADS = RESULTS / "workloads"
@@ -47,8 +48,10 @@ def workload_report(knobs: Knobs, screen: Screen) -> Ending:
     machine = "not known; NODES and CPUS name it" if processors is None else f"{counted(processors, 'processor')} ({whose})"
     screen.say(f"machine: {machine}")
     facts = {**_facts(knobs, trace), "machine": machine}
-    page = workload_page.page(name, workload, drawn, facts, trace.header, trace.notes)
+    findings = judged(Log(trace, frame, processors))
+    page = workload_page.page(name, workload, drawn, facts, trace.header, trace.notes, findings)
     data = {"name": name, "source": facts, "header": trace.header, "notes": trace.notes, **workload.as_json()}
+    data["findings"] = [finding.as_json() for finding in findings]
     files: dict[str, str | bytes] = {"report.html": page, "characterisation.json": json.dumps(data, indent=1) + "\n"}
     for picture in drawn.values():
         files |= {f"{picture.name}.svg": picture.svg, f"{picture.name}.png": picture.png()}
@@ -56,6 +59,7 @@ def workload_report(knobs: Knobs, screen: Screen) -> Ending:
         output_file.make_folder(WORKLOADS)
     folder.write(out, "workload", files)
     _show([row for table in workload_page.key_figures(workload) for row in table.rows], screen)
+    screen.say(*(finding.line for finding in findings))
     shown = out.relative_to(Path.cwd()) if out.is_relative_to(Path.cwd()) else out
     return Ending("ok", f"{counted(frame.height, 'job')} of {name}: {shown / 'report.html'}")
 

@@ -59,6 +59,8 @@ def execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
     if is_new:
         wanted = order.inputs((prepared.shrink,))
         prepared.write(folder, {"run": folder.name, **lane.place()} | order.description(wanted))
+        if campaign is None:  # that of a sweep has the knobs of all its runs
+            runs.keep_knobs(folder, order.knobs)
     with runs.only_one(folder):
         if not is_new:
             is_there = preflight.has_journal(lane.cluster, folder.name)

@@ -21,14 +21,15 @@ from mirage import ROOT
 from mirage.experiment import aspects, run_events
 from mirage.experiment.configuration import site_of
 from mirage.experiment.endings import Ending
+from mirage.knobs import run_file
 from mirage.knobs.knob import METRICS
 from mirage.knobs.knobs import Knobs, text_of
 from mirage.knobs.table import BY_NAME
-from mirage.records.file_names import EXPERIMENT_FILE, RUN_FILE
+from mirage.records.file_names import EXPERIMENT_FILE, KNOBS_FILE, RUN_FILE
 from mirage.records.run_clock import EVENT, is_event
 from mirage.records.run_folder import RunFolder
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import write_json
+from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.base.strict_json import Damaged
 
 # Folders of results/ that are not runs.
@@ -156,6 +157,12 @@ def describe(knobs: Knobs, wanted: dict[str, str], trace: dict[str, Any]) -> dic
         "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
         "git": git_version(),
     }
+
+
+def keep_knobs(folder: Path, knobs: Knobs) -> None:
+    """Write the file with which RUN_FILE makes the same run, sweep or comparison again."""
+    if knobs.texts is not None:
+        write_atomically(folder / KNOBS_FILE, run_file.as_yaml(knobs.texts))
 
 
 def _memory() -> int:

@@ -6,7 +6,7 @@ A row of the table (mirage/knobs/table.py) names the part and the member that ho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
@@ -193,6 +193,7 @@ class OutputKnobs:
     run: str | None
     runs: str | None
     job: int | None
+    run_file: str
     out: str
     archive: str
 
@@ -213,6 +214,8 @@ class Knobs:
     output: OutputKnobs
     aspects: Mapping[str, Any]
     """Parts of the aspects, by their packages' names: instances of `Part` of their modules `knobs`."""
+    texts: Mapping[str, str] | None = field(default=None, compare=False)
+    """Texts of the knobs that make this run, as given, by name (run_file.py); None if no such file is to be written."""
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> Knobs:
@@ -272,7 +275,7 @@ class Knobs:
         return variables
 
 
-_CORE = tuple(part.name for part in fields(Knobs) if part.name != "aspects")
+_CORE = tuple(part.name for part in fields(Knobs) if part.name not in ("aspects", "texts"))
 """Names of the parts that every call has."""
 
 

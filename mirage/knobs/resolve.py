@@ -25,6 +25,8 @@ from slurm_mirage.rm.managers import traits_of
 
 # Environment variable with the names of the variables given to make, separated by blanks. Set by the Makefile.
 GIVEN = "MIRAGE_GIVEN"
+# Environment variable with the names of the knobs that RUN_FILE gives (run_file.py). They are in GIVEN, too.
+OF_FILE = "MIRAGE_OF_FILE"
 # Names that Slurm's own commands read from the environment. They count as knobs only when they are given to make.
 SLURM_VARIABLES = ("SLURM_CONF",)
 RENAMED = dict.fromkeys(("WARMUP", "GROUP", "PERIOD", "DRIFT"), "SUBMISSION")
@@ -50,7 +52,7 @@ def parse(name: str, text: str, origin: str = "") -> Value:
     try:
         return knob.parse(text)
     except WrongUse as error:
-        raise WrongUse(user_message(error)) from None
+        raise WrongUse(f"{user_message(error)}{origin}") from None
     except InvalidValue as error:
         given = " ".join(text.split()) or "nothing"
         raise WrongUse(f"{name}: {given!r}{origin} is not possible; it may be {str(error) or knob.may_be}") from None
@@ -63,7 +65,7 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
 
     Raises WrongUse for the first misspelt name or wrong value.
     """
-    given = environ.get(GIVEN, "").split()
+    given, of_file = environ.get(GIVEN, "").split(), environ.get(OF_FILE, "").split()
     _refuse_unknown([name for name in given if name != STUDY or not target.startswith(STUDY_TARGET)])
     values: dict[str, Value] = {}
     for knob in TABLE:
@@ -72,6 +74,7 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
             text = ""
         # Another program may have set a name like PORT in the environment.
         origin = " (from the environment)" if text and knob.name not in given else ""
+        origin = f" (in {environ['RUN_FILE']})" if knob.name in of_file else origin
         values[knob.name] = parse(knob.name, text or knob.default, origin)
     knobs = Knobs.of(values)
     _check_run(knobs.output.run, target)
@@ -133,13 +136,18 @@ def _refuse_unknown(given: list[str]) -> None:
     """Raise WrongUse for the first name that is not a knob, with the most similar knob."""
     known = [*BY_NAME, *MAKE_VARIABLES]
     for name in given:
-        if name in RENAMED:
-            new = BY_NAME[RENAMED[name]]
-            raise WrongUse(f"{name}: is a part of {new.name} now, which may be {new.may_be}")
+        refuse_renamed(name)
         if name not in known:
             near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"`{PROGRAM}` lists the knobs"
             raise WrongUse(f"{name}: there is no such knob; {hint}")
+
+
+def refuse_renamed(name: str, place: str = "") -> None:
+    """Raise WrongUse for a knob from before the first release. place: where it is given, before the message"""
+    if name in RENAMED:
+        new = BY_NAME[RENAMED[name]]
+        raise WrongUse(f"{place}{name}: is a part of {new.name} now, which may be {new.may_be}")
 
 
 def _site_machine(path: str, environ: Mapping[str, str], source: str) -> Machine:
@@ -167,8 +175,13 @@ def _check_size(machine: Machine) -> None:
 
 
 def unused(target: str, environ: Mapping[str, str]) -> list[str]:
-    """Knobs given to make that the target does not use. They are reported, and not refused."""
-    return [name for name in environ.get(GIVEN, "").split() if name in BY_NAME and target not in BY_NAME[name].targets]
+    """Knobs given to make that the target does not use; those of RUN_FILE in one text. They are reported, and not refused."""
+    names = [name for name in environ.get(GIVEN, "").split() if name in BY_NAME and target not in BY_NAME[name].targets]
+    of_file = [name for name in names if name in environ.get(OF_FILE, "").split()]
+    return [
+        *(name for name in names if name not in of_file),
+        *([f"{', '.join(of_file)} of {environ['RUN_FILE']}"] if of_file else []),
+    ]
 
 
 def with_texts(knobs: Knobs, texts: Mapping[str, str]) -> Knobs:

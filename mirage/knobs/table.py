@@ -751,6 +751,17 @@ TABLE: tuple[Knob, ...] = (
         group=METRICS,
     ),
     Knob(
+        "RUN_FILE",
+        "output.run_file",
+        "",
+        path_text,
+        "the path of a YAML file with a knob in each line, as in NODES: 100",
+        "file with the knobs of a run, such as results/RUN/knobs.yml; those given otherwise have precedence",
+        (*OF_BUILD, "workload", "workload-report", "simulate"),
+        shown="none",
+        group=OUTPUT,
+    ),
+    Knob(
         "OUT",
         "output.out",
         "",

@@ -7,6 +7,8 @@ from __future__ import annotations
 # ---- written before and after a run ----
 
 EXPERIMENT_FILE = "experiment.json"
+KNOBS_FILE = "knobs.yml"
+"""A RUN_FILE for the same run."""
 STATUS_FILE = "status.json"
 CALIBRATION_FILE = "calibration.json"
 ANSIBLE_LOG_FILE = "ansible.log"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
@@ -11,6 +11,7 @@ from mirage.reports.pictures import Picture
 from mirage.reports.workload_pictures import MOST_SIZES, TOP, WEEKDAYS, size_words
 from mirage.text.words import counted, duration, number, percent, value
 from mirage.workloads.characterise import LEVELS, Characterisation
+from mirage.workloads.log_rules import Finding
 from mirage.workloads.workload_figures import FIGURES
 
 # The table of sizes ends when its sizes have this share of the jobs, or at this number of rows.
@@ -30,6 +31,7 @@ def page(
     facts: Mapping[str, str],
     header: Mapping[str, str],
     notes: Mapping[str, int],
+    findings: Sequence[Finding] = (),
 ) -> str:
     """The page as HTML.
 
@@ -38,12 +40,14 @@ def page(
     facts: origin of the workload
     header: header of the log
     notes: number of jobs by oddity of the log
+    findings: what the rules of `log_rules` say of it
     """
     return render(
         "workload.html.j2",
         name=name,
         summary=summary(workload),
         key_figures=key_figures(workload),
+        findings=_findings(findings),
         sections=list(_sections(workload, pictures)),
         facts=Table("Source", ("", ""), list(facts.items())),
         oddities=_oddities(notes, workload.left_out),
@@ -273,6 +277,11 @@ def _oddities(notes: Mapping[str, int], left_out: Mapping[str, int]) -> Table:
     rows = [(f"left out: {reason}", number(count)) for reason, count in left_out.items()]
     rows += [(note.replace("_", " "), number(count)) for note, count in notes.items()]
     return Table("Oddities of the whole log, and jobs left out", ("oddity", "jobs"), rows)
+
+
+def _findings(findings: Sequence[Finding]) -> Table:
+    rows = [(one.severity, one.rule, f"{one.title}: {one.amount}", one.example[:_LONGEST], one.advice) for one in findings]
+    return Table("What the rules find", ("", "rule", "found", "where", "effect on a run, and what to do"), rows, prose=(2, 3, 4))
 
 
 def _header(header: Mapping[str, str]) -> Table:

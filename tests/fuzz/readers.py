@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mirage.knobs import run_file
 from mirage.metrics import metrics
 from mirage.records.schedule import read_schedule
 from mirage.site import site_conf
 from mirage.site.archive import open_archive
 from mirage.traces.trace import read_trace
+from mirage.workloads.log_rules import Log, judged
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import prepare
 from slurm_mirage.base.hostlist import expand
@@ -172,6 +174,8 @@ def _log(path: Path) -> None:
     """As `make metrics` and the preparation of an experiment."""
     _schedule(path)
     trace = read_trace(path)
+    for finding in judged(Log.of(trace, Selection(), trace.machine()[0])):
+        assert finding.line and finding.count > 0
     prepare(trace, Selection(), classes=[(16, 16)], slack=10.0, sizes="fit", preset="all", depend="keep")
 
 
@@ -195,12 +199,27 @@ def _captured(path: Path) -> None:
         list(taken.rows(name))
 
 
+def _knobs(path: Path) -> None:
+    texts = run_file.read(str(path))
+    path.write_text(run_file.as_yaml(texts))
+    assert run_file.read(str(path)) == texts or not texts
+
+
 def _host_list(path: Path) -> None:
     try:
         expand(path.read_text(errors="replace"))
     except ValueError as error:
         assert len(str(error)) < 500
 
+
+KNOBS = b"""# a week
+NODES: 100
+CHARGE: yes
+SHRINK: 100:50:10
+TRACE: "logs/a b.swf"
+FROM: '2026-03-01T12:00:00'
+MAINTENANCE: weekly tue 08:00 6h all
+"""
 
 READERS = {
     reader.name: reader
@@ -215,6 +234,7 @@ READERS = {
         Reader("journal", (JOURNAL,), _journal),
         Reader("clock", (CLOCK,), _clock),
         Reader("hosts", (HOSTS,), _host_list),
+        Reader("knobs.yml", (KNOBS,), _knobs),
         *(
             Reader(name, (run_readers.seed(name),), run_readers.measured_with(name), 25)
             for name in ("result.json", "journal.jsonl", "samples.csv", "suspended.jsonl", "jobcomp.log", "run.json")

@@ -43,6 +43,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (project / "six.swf").write_text("1 0 0 30 6 -1 -1 6 60 -1 1 1 1 -1 -1 -1 -1 -1\n")
     (project / "classes.yml").write_text("- {count: 2, cpus: 1}\n- {count: 1, cpus: 2, prefix: fat}\n")
     (project / "wrong.yml").write_text("- {count: 2, cpus: 1}\n- {count: 1}\n")
+    (project / "week.yml").write_text("TRACE: two.swf\nNODES: 3\nCPUS: 1\n")
+    (project / "twice.yml").write_text("NODES: 3\nNODES: 3\n")
     (project / "five.swf").write_text(SWF + "3 20 0 30 1\n" * 2)
     (project / "cut.swf.gz").write_bytes(gzip.compress(SWF.encode() * 100)[:-20])
     return project
@@ -121,6 +123,10 @@ def test_a_reader_that_has_enough_is_no_error(run: Run, copy: Path) -> None:
         ("experiment", {"CLASSES": "wrong.yml"}, "CLASSES: wrong.yml: class 2: cpus is missing"),
         ("cluster", {"CLASSES": "classes.yml", "NODES": "3"}, "NODES: CLASSES says that too"),
         ("experiment", {"TRACE": "six.swf", "CLASSES": "classes.yml"}, "CLASSES: job 1 needs 6 processors, the cluster has 4"),
+        ("experiment", {"RUN_FILE": "twice.yml"}, "RUN_FILE: twice.yml line 2: NODES: is there twice"),
+        ("experiment", {"RUN_FILE": "week.yml"}, "job 2 needs 4 processors"),
+        ("compare", {"RUN_FILE": "week.yml", "CONFIGS": "fifo easy"}, "job 2 needs 4 processors"),
+        ("experiment", {"RUN_FILE": "week.yml", "TRACE": "six.swf", "CPUS": "2", "NODES": "2"}, "job 1 needs 6 processors"),
         ("experiment", {"TRACE": "two.swf", "OFFSET": "2"}, "OFFSET: 2 may be up to 1"),
         ("experiment", {"TRACE": "two.swf", "JOBS": "3"}, "JOBS: 3 may be up to 2"),
         ("experiment", {"TRACE": "two.swf", "SUBMISSION": "period=1 drift=-2"}, "it may be a drift from -1 on"),

@@ -57,6 +57,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "include.conf": f"Include {PLANT}\n{PLANT}=1\n",
         "classes.yml": f"- {{count: 1, cpus: 1, {json.dumps(PLANT)}: 2}}\n",
         "garbage": LINES,
+        "name.yml": f"{json.dumps(PLANT)}: 1\n",
+        "value.yml": f"NODES: {json.dumps(PLANT)}\n",
     }
     for name, text in texts.items():
         (project / name).write_text(text)
@@ -118,6 +120,9 @@ def printed(project: Path) -> Iterator[Callable[..., str]]:
         ("experiment", {"TRACE": LOG, "EVENTS": "events.csv"}),
         ("experiment", {"TRACE": "three.swf", "CLASSES": "classes.yml"}),
         ("experiment", {"CONFIG": LINES}),
+        ("experiment", {"RUN_FILE": "name.yml"}),
+        ("experiment", {"RUN_FILE": "value.yml"}),
+        ("simulate", {"RUN_FILE": LINES}),
         ("report", {"RUN": LINES}),
         (LINES, {}),
     ],

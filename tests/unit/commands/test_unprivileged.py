@@ -136,6 +136,30 @@ def test_an_ordinary_user_and_root_get_the_same(ordinary: tuple[Path, list[str]]
         assert {path.lstat().st_uid for path in of_root.rglob("*")} == {0}
 
 
+RUN_FILES = {
+    "TRACE: own/log.swf\nJOBS: 3\nNODES: 4\n": (0, "ok: 3 jobs of log"),
+    "TRACE: /etc/hostname\n": (2, "wrong use: TRACE: /etc/hostname"),
+    "JOBS: x\n": (2, "wrong use: JOBS: 'x' (in own/week.yml) is not possible"),
+    "OUT: own/x\n": (2, "wrong use: RUN_FILE: own/week.yml line 1: OUT: it names a file to write"),
+    "A: *x\n": (2, "wrong use: RUN_FILE: own/week.yml line 1: A: there is no such knob"),
+}
+
+
+@pytest.mark.parametrize("content", RUN_FILES)
+def test_knobs_of_a_file(ordinary: tuple[Path, list[str]], of_root: Path, content: str) -> None:
+    """Root reads what the file names; the file itself is read in a process without its rights."""
+    folder, become = ordinary
+    code, words = RUN_FILES[content]
+    for project, before in ((folder, become), (of_root, [])) if IS_ROOT else ((folder, become),):
+        path = project / "own/week.yml"
+        path.write_text(content)
+        shutil.copymode(project / "own/log.swf", path)
+        os.chown(path, *((project / "own").stat().st_uid, -1))
+        ended = call(project, "workload-report", *before, RUN_FILE="own/week.yml")
+        path.unlink()
+        assert (ended[0], ended[1].splitlines()[-1].startswith(words)) == (code, True), ended
+
+
 def test_what_a_user_may_not_write_is_told_with_its_owner(ordinary: tuple[Path, list[str]]) -> None:
     folder, become = ordinary
     if not become:

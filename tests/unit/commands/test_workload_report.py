@@ -22,7 +22,9 @@ from mirage.knobs import resolve as knobs
 from mirage.reports import workload_page, workload_pictures
 from mirage.terminal.screen import Screen
 from mirage.traces import swf
+from mirage.traces.trace import Trace
 from mirage.workloads.characterise import characterise
+from mirage.workloads.log_rules import Log, judged
 from mirage.workloads.workload_figures import FIGURES
 from slurm_mirage.base.errors import WrongUse
 
@@ -73,6 +75,25 @@ def test_everything_is_in_the_folder(log: Path, tmp_path: Path) -> None:
     assert set(data["figures"]) == set(FIGURES)
     assert data["tables"]["sizes"] == {"size": [1, 2, 4, 8], "jobs": [1, 1, 1, 1], "service": [600, 80000, 14400, 240]}
     assert "jobs on one processor" in said.getvalue() and "25.0 %" in said.getvalue()
+
+
+def test_what_the_rules_find_is_printed_shown_and_kept(log: Path, tmp_path: Path) -> None:
+    said = io.StringIO()
+    log.write_bytes(gzip.compress(LOG.replace("MaxProcs: 8", "MaxProcs: 4\n; StartTime: Sat Sep 1 00:00:00 2001").encode()))
+    report(said, TRACE=log, OUT=tmp_path / "out")
+    found = {one["rule"]: one for one in json.loads((tmp_path / "out/characterisation.json").read_text())["findings"]}
+    assert list(found) == ["too-wide", "header-contradicts", "low-load"]
+    assert (found["too-wide"]["count"], found["too-wide"]["share"]) == (1, 0.25)
+    lines = [line for line in said.getvalue().splitlines() if line.startswith(("error: ", "warning: ", "note: "))]
+    assert [line.split(": ")[1] for line in lines] == list(found)
+    assert lines[1].startswith(
+        "warning: header-contradicts: the header does not describe these jobs: 2 labels, MaxProcs is 4, a job has "
+        "8 processors; StartTime is 2001-09-01, UnixStartTime 2001-09-09; the machine, the weekday"
+    )
+    texts = Outline.of((tmp_path / "out/report.html").read_text()).texts
+    assert {"Before it is played", "What the rules find", "too-wide", "jobs wider than the machine: 1 job (25.0\u00a0%)"} <= set(
+        texts
+    )
 
 
 def test_what_the_log_says_is_shown_and_cannot_do_anything(log: Path, tmp_path: Path) -> None:
@@ -193,10 +214,11 @@ def test_any_log_has_a_page(rows: list[dict[str, Any]]) -> None:
     for picture in pictures.values():
         ET.fromstring(picture.svg)
         assert "NaN" not in picture.svg and "Infinity" not in picture.svg
-    outline = Outline.of(workload_page.page("x", workload, pictures, {}, {}, {}))
+    findings = judged(Log(Trace(frame(rows), {}, {}, "swf", ""), frame(rows).sort("submit"), 64))
+    outline = Outline.of(workload_page.page("x", workload, pictures, {}, {}, {}, findings))
     assert outline.tags.count("svg") == len(pictures)
     assert not any("nan" in text or "None" in text for text in outline.texts)
-    json.dumps(workload.as_json(), allow_nan=False)
+    json.dumps([workload.as_json(), *(finding.as_json() for finding in findings)], allow_nan=False)
 
 
 def test_pictures_stay_small_however_many_sizes_there_are() -> None:

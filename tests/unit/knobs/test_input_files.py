@@ -27,6 +27,7 @@ READ_BY = {
     "SLURM_SOURCE": "cluster",
     "OPENPBS_SOURCE": "cluster",
     "INVENTORY": "status",
+    "RUN_FILE": "workload",
 }
 SWF = "1 0 5 10 4 -1 -1 4 20 -1 1 3 1 -1 -1 -1 -1 -1\n"
 
@@ -101,7 +102,7 @@ def test_a_huge_file(knob: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("path", ["/proc/kmsg", "/proc/self/pagemap", "/proc/kcore"])
-@pytest.mark.parametrize("knob", ["TRACE", "CLASSES", "SLURM_CONF", "SLURM_SOURCE", "OPENPBS_SOURCE"])
+@pytest.mark.parametrize("knob", ["TRACE", "CLASSES", "SLURM_CONF", "SLURM_SOURCE", "OPENPBS_SOURCE", "RUN_FILE"])
 def test_endless_files_of_the_kernel(knob: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal(monkeypatch, READ_BY[knob], **{knob: path}).startswith(f"{knob}: {path}")
 
