@@ -16,6 +16,7 @@ from mirage.experiment.endings import Ending
 from mirage.metrics.registry import METRICS, main_of_comparison
 from mirage.records.file_names import COMPARISON_FILE
 from mirage.records.run_folder import RunFolder
+from mirage.records.schedule import of_run
 from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, figures, judged, others, pair_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
@@ -77,7 +78,7 @@ def runs_of(folder: Path, members: Sequence[Member]) -> list[Run]:
     runs = []
     for member in members:
         run = RunFolder(folder / member.folder)
-        schedule = run.schedule
+        schedule = of_run(run)
         runs.append(
             Run(
                 member.label,

@@ -19,6 +19,7 @@ from mirage.knobs.knobs import Knobs
 from mirage.records.file_names import JOBS_FILE
 from mirage.records.first_difference import Differences
 from mirage.records.run_folder import RunFolder
+from mirage.records.schedule import of_run
 from mirage.statistics.nearness import overall, pairs_of
 from mirage.terminal.screen import Screen
 from mirage.verdict.advice import counted
@@ -52,7 +53,7 @@ def diff(knobs: Knobs, screen: Screen) -> Ending:
         return Ending("ok", f"equal: all {jobs} of {names[0]} and {names[1]} start and end at the same instants")
     for line in parted.first_lines():
         screen.say(line)
-    if (near := _nearness(first.schedule.jobs, second.schedule.jobs)) is not None:
+    if (near := _nearness(of_run(first).jobs, of_run(second).jobs)) is not None:
         screen.say(near)
     waits, elsewhere = parted.mean_waits, parted.parted.height - parted.moved.height
     nodes = f", {elsewhere} more have other nodes only" if elsewhere else ""

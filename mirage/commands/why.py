@@ -16,6 +16,7 @@ from mirage.experiment.report import folder_of, name_of
 from mirage.knobs.knobs import Knobs
 from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, WAITS_FILE
 from mirage.records.run_folder import RunFolder
+from mirage.records.schedule import of_run
 from mirage.records.wait_causes import CAUSES, UNEXPLAINED, of_job, sentence
 from mirage.terminal.screen import Screen
 from mirage.text.words import counted, duration, percent
@@ -36,7 +37,7 @@ def why(knobs: Knobs, screen: Screen) -> Ending:
 
 
 def _of_job(run: RunFolder, job: int, screen: Screen) -> Ending:
-    jobs = run.schedule.jobs
+    jobs = of_run(run).jobs
     if jobs.filter(col("id") == job).is_empty():
         raise WrongUse(f"results/{name_of(run.path)} has no job {job}; jobs.csv has their numbers", parameter="job")
     spans = run.waits.filter(col("job") == job)

@@ -38,6 +38,16 @@ ALLOCATIONS_SCHEMA: dict[str, pl.DataType] = {
 """Columns of allocations.csv: one row per change of a job's size; `from`: instant of the change in trace seconds; `nodes` and
 `processors`: size of the job from then on, nodes null where unknown. The size before the first change is that of jobs.csv."""
 
+WAITS_SCHEMA: dict[str, pl.DataType] = {
+    "job": pl.Int64(),
+    "from": pl.Float64(),
+    "to": pl.Float64(),
+    "cause": pl.String(),
+    "reason": pl.String(),
+}
+"""Columns of waits.csv, times in trace seconds. reason: the manager's own word for a limit and the like, or the setting that kept
+the backfill scheduler from reaching the job; else empty."""
+
 _SWF_STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
 
 

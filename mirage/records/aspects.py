@@ -7,17 +7,14 @@ second argument is the parameter that named the run, for messages. Raises WrongU
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from mirage import aspects
 from mirage.records.run_folder import RunFolder
 from mirage.records.time_map import TimeMap
-
-if TYPE_CHECKING:
-    from mirage.records.collect import Collected
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,8 @@ class OfRun:
         """When jobs beside the workload's left a job's nodes for it: id, vacated (trace s). jobs: id, slurm_id, start, end"""
         return None
 
-    def tables(self, collected: Collected) -> dict[str, pl.DataFrame]:
-        """The tables that are written beside jobs.csv, by the names of their files."""
+    def tables(self, allocations: pl.DataFrame) -> dict[str, pl.DataFrame]:
+        """The tables that are written beside jobs.csv, by the names of their files. allocations: changes of size of all jobs"""
         return {}
 
 
@@ -75,6 +72,11 @@ def collect(sources: Sources) -> tuple[OfRun, ...]:
     """What the aspects that the run has have of it. Raises WrongUse."""
     collected = [of_run(sources) for of_run in aspects.offers("records", "collect")]
     return tuple(of_run for of_run in collected if of_run is not None)
+
+
+def tables(of_runs: Iterable[OfRun], allocations: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The tables of all aspects that a run has, by the names of their files. allocations: changes of size of all jobs"""
+    return {name: table for of_run in of_runs for name, table in of_run.tables(allocations).items()}
 
 
 def read_tables(run: RunFolder, parameter: str) -> dict[str, pl.DataFrame]:

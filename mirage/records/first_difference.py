@@ -12,6 +12,7 @@ from polars import col
 
 from mirage.records.node_lists import SCHEMA, node_lists
 from mirage.records.run_folder import RunFolder
+from mirage.records.schedule import of_run
 from mirage.text.words import counted, duration
 
 MOVED = 60.0
@@ -35,13 +36,13 @@ class Differences:
     def pairs(self) -> pl.DataFrame:
         """The jobs of both runs: id, processors, submit, start and end, those of the second run with the suffix _2."""
         columns = ["id", "processors", "submit", "start", "end"]
-        one, two = (run.schedule.jobs.select(columns) for run in self.runs)
+        one, two = (of_run(run).jobs.select(columns) for run in self.runs)
         return one.join(two, on="id", suffix=_SECOND, maintain_order="left")
 
     @property
     def alone(self) -> int:
         """Number of jobs that only one of the runs has."""
-        return sum(run.schedule.jobs.height for run in self.runs) - 2 * self.pairs.height
+        return sum(of_run(run).jobs.height for run in self.runs) - 2 * self.pairs.height
 
     @cached_property
     def moved(self) -> pl.DataFrame:
@@ -103,7 +104,7 @@ def _first_instant() -> pl.Expr:
 def _present(run: RunFolder, at: float) -> pl.DataFrame:
     """The jobs that wait or run before what happens at an instant."""
     never = float("inf")
-    return run.schedule.jobs.filter(col("submit").lt(at) & col("end").fill_null(never).ge(at))
+    return of_run(run).jobs.filter(col("submit").lt(at) & col("end").fill_null(never).ge(at))
 
 
 def _is_running(at: float) -> pl.Expr:
@@ -115,7 +116,7 @@ def _machine(run: RunFolder, at: float) -> str:
     present = _present(run, at)
     runs = present.filter(_is_running(at))
     words = f"{counted(present.height - runs.height, 'job')} waiting, {runs.height} running"
-    processors = run.schedule.processors
+    processors = of_run(run).processors
     return words if processors is None else f"{words}, {processors - int(runs['processors'].sum())} of {processors} processors free"
 
 
@@ -126,7 +127,7 @@ def _decisions(run: RunFolder, at: float) -> Iterator[str]:
         named = [f"{job['id']} ({_asked(job)})" for job in waiting.head(SHOWN).iter_rows(named=True)]
         more = f", and {waiting.height - SHOWN} more" if waiting.height > SHOWN else ""
         yield f"waiting: {', '.join(named)}{more}"
-    started = run.schedule.jobs.filter(col("start").is_between(at, at + AT_ONCE, closed="left")).sort("start", "id")["id"]
+    started = of_run(run).jobs.filter(col("start").is_between(at, at + AT_ONCE, closed="left")).sort("start", "id")["id"]
     if started.len():
         more = f", and {started.len() - SHOWN} more" if started.len() > SHOWN else ""
         yield f"starts: {', '.join(map(str, started.head(SHOWN)))}{more}"

@@ -6,6 +6,7 @@ import polars as pl
 import polars.selectors as cs
 from polars import col
 
+from mirage.records.aspects import tables
 from mirage.records.collect import Collected
 from mirage.records.file_names import (
     AVAILABILITY_FILE,
@@ -33,7 +34,8 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
         files[EXECUTIONS_FILE] = csv_of(collected.executions)
     if not collected.availability.is_empty():
         files[AVAILABILITY_FILE] = csv_of(collected.availability)
-    return files | {name: csv_of(table) for of_run in collected.aspects for name, table in of_run.tables(collected).items()}
+    own = tables(collected.aspects, collected.allocations)
+    return files | {name: csv_of(table) for name, table in own.items()}
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:

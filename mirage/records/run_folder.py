@@ -13,7 +13,6 @@ from mirage.records.file_names import (
     COMPLAINTS_FILE,
     DETAILS_FILE,
     EXPERIMENT_FILE,
-    JOBS_FILE,
     JOURNAL_FILE,
     METRICS_FILE,
     OFFSETS_FILE,
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from mirage.records.run_records import Journal, SigsleepRecords
-    from mirage.records.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -308,15 +306,8 @@ class RunFolder:
 
     @cached_property
     def waits(self) -> pl.DataFrame:
-        """waits.csv: why jobs waited, columns of `wait_causes.WAITS_SCHEMA`. Raises WrongUse if it is not there."""
-        from mirage.records.wait_causes import WAITS_SCHEMA
+        """waits.csv: why jobs waited, columns of `WAITS_SCHEMA`. Raises WrongUse if it is not there."""
+        from mirage.metrics.jobs_frame import WAITS_SCHEMA
         from mirage.traces.csv_frame import read_csv
 
         return read_csv(self.path / WAITS_FILE, WAITS_SCHEMA, "run")
-
-    @cached_property
-    def schedule(self) -> Schedule:
-        """jobs.csv and the tables beside it."""
-        from mirage.records.schedule import read_schedule
-
-        return read_schedule(self.path / JOBS_FILE, run=self)

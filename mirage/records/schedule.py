@@ -31,6 +31,7 @@ from mirage.records.file_names import (
     AVAILABILITY_FILE,
     EXECUTIONS_FILE,
     EXPERIMENT_FILE,
+    JOBS_FILE,
     METRICS_FILE,
     RECORDED_FILE,
     SACCT_FILE,
@@ -96,6 +97,14 @@ class Schedule:
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     availability: pl.DataFrame | str | None = NOT_RECORDED
     unread: Unread = field(default_factory=Unread)
+
+
+def of_run(run: RunFolder) -> Schedule:
+    """jobs.csv of a run, and the tables beside it, which are read once, as all files of the folder. Raises WrongUse."""
+    if "schedule" not in run.__dict__:
+        run.__dict__["schedule"] = read_schedule(run.path / JOBS_FILE, run=run)
+    schedule: Schedule = run.__dict__["schedule"]
+    return schedule
 
 
 def read_schedule(path: Path | str, selection: Selection | None = None, run: RunFolder | None = None) -> Schedule:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from polars import col
 
 from mirage.metrics.classes import RUNTIMES, sizes
+from mirage.metrics.jobs_frame import WAITS_SCHEMA as WAITS_SCHEMA
 from mirage.records.collect import Collected
 from mirage.records.machine_room import NEEDS_SCHEMA, NEVER, SLOTS, Room, condensed, during, node_states, places_of, room
 from mirage.records.run_records import NS, read_text
@@ -33,15 +34,6 @@ from slurm_mirage.rm.api import Records
 from slurm_mirage.rm.evidence import Layout, Scheduling, WaitWord
 
 Floats = NDArray[np.float64]
-WAITS_SCHEMA: dict[str, pl.DataType] = {
-    "job": pl.Int64(),
-    "from": pl.Float64(),
-    "to": pl.Float64(),
-    "cause": pl.String(),
-    "reason": pl.String(),
-}
-"""Columns of waits.csv, times in trace seconds. reason: the manager's own word for a limit and the like, or the setting that kept
-the backfill scheduler from reaching the job; else empty."""
 
 SUBMISSION, PRIORITY, RESOURCES, FRAGMENTATION, BACKFILL = "submission", "priority", "resources", "fragmentation", "backfill"
 CYCLE, UNEXPLAINED = "cycle", "unexplained"

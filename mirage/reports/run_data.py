@@ -19,7 +19,7 @@ from mirage.records.agreement import nearness_of, within
 from mirage.records.file_names import EXPERIMENT_FILE, JOBS_FILE, METRICS_FILE, WORKLOAD_FILE
 from mirage.records.recorded import schedule_of
 from mirage.records.run_folder import RunFolder
-from mirage.records.schedule import Schedule
+from mirage.records.schedule import Schedule, of_run
 from mirage.reports.node_map import Machine
 from mirage.reports.timeline import Steps
 from mirage.statistics.nearness import pairs_of
@@ -56,7 +56,7 @@ class Run:
             raise WrongUse(
                 f"{folder.name} is not a finished run ({', '.join(lacks) or EXPERIMENT_FILE} is not there)", parameter="run"
             )
-        return cls(folder, experiment, folder.status, metrics, folder.schedule, _recorded(folder))
+        return cls(folder, experiment, folder.status, metrics, of_run(folder), _recorded(folder))
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
 from mirage.records import agreement, run_files, wait_causes
 from mirage.records.allocations import read_allocations
+from mirage.records.aspects import tables
 from mirage.records.collect import Collected, collect
 from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE, REASONS_FILE, WAITS_FILE
 from mirage.records.run_folder import RunFolder
@@ -60,7 +61,7 @@ def results(
         "executions": run_files.rounded(collected.executions),
         "allocations": _allocations(run, collected, jobs),
     }
-    own = {name: run_files.rounded(table) for of_run in collected.aspects for name, table in of_run.tables(collected).items()}
+    own = {name: run_files.rounded(table) for name, table in tables(collected.aspects, collected.allocations).items()}
     layout = run.machine(processors, nodes)
     absent = _absent(run, collected, layout, bounds)
     whole: dict[str, Any] = {"immediate_below": OF_RUNS, "tables": own, "availability": absent, **changes}

@@ -12,6 +12,7 @@ import polars as pl
 from polars import col
 
 from mirage.records.run_folder import RunFolder
+from mirage.records.schedule import of_run
 from mirage.records.wait_causes import BACKFILL, CYCLE
 from mirage.text.words import counted, duration, number, percent
 from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS
@@ -75,7 +76,7 @@ class Trial:
 
 def trials(run: RunFolder) -> list[Trial]:
     """The settings to which the waits of a run point, those that held most processor time first."""
-    jobs = run.schedule.jobs
+    jobs = of_run(run).jobs
     spans = run.waits.join(jobs.select("id", "processors"), left_on="job", right_on="id", maintain_order="left")
     spans = spans.with_columns(length=col("to") - col("from"), reason=col("reason").fill_null(""))
     total = float(spans["length"].sum())
@@ -142,7 +143,7 @@ def _values(run: RunFolder, name: str) -> dict[str, Any]:
         longest = max((float(known[column].max() or 0) for column in (depth, queue) if column in known.columns), default=0.0)  # type: ignore[arg-type]
         return {name: max(1000, 2 * math.ceil(longest))}
     if name == "bf_window":
-        limits = run.schedule.jobs["requested"].max()
+        limits = of_run(run).jobs["requested"].max()
         return {name: math.ceil(float(limits) / 60) + 60} if limits is not None else {}  # type: ignore[arg-type]
     if name == "bf_interval":
         return {name: max(1, interval // 2)} if interval > 1 else {}

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from polars import col
@@ -39,9 +39,6 @@ from slurm_mirage.jobs.filler import EXIT_REQUEUE, Filler
 from slurm_mirage.jobs.filler_log import Cause
 from slurm_mirage.jobs.filler_log import read_fillers as read_log
 from slurm_mirage.rm.api import NOT_ENDED
-
-if TYPE_CHECKING:
-    from mirage.records.collect import Collected
 
 SAVES_FILE = "fillers.bin"
 PREFIX = "mirage-filler-"
@@ -91,7 +88,7 @@ class Fillers(OfRun):
     def vacated(self, jobs: pl.DataFrame) -> pl.DataFrame:
         return vacated(self.executions, jobs, self.log, self.time.second)
 
-    def tables(self, collected: Collected) -> dict[str, pl.DataFrame]:
+    def tables(self, allocations: pl.DataFrame) -> dict[str, pl.DataFrame]:
         return {FILLERS_FILE: self.executions}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from polars import col
@@ -26,9 +26,6 @@ from slurm_mirage.base.strict_json import INSTANT, OBJECT, NotStrict, parse
 from slurm_mirage.broker.actions import DONE
 from slurm_mirage.broker.policy import EXPAND, NONE, SHRINK
 from slurm_mirage.jobs.malleable import Malleable
-
-if TYPE_CHECKING:
-    from mirage.records.collect import Collected
 
 BROKER_FILE = "resizes.jsonl"
 """The broker's journal: a line for each answer. All runs of an instance write to it."""
@@ -92,8 +89,8 @@ class Resizes(OfRun):
     def allocations(self, joined: pl.DataFrame) -> pl.DataFrame:
         return allocations(joined, self.answers, self.time)
 
-    def tables(self, collected: Collected) -> dict[str, pl.DataFrame]:
-        return {ALLOCATIONS_FILE: collected.allocations, RESIZES_FILE: self.changes}
+    def tables(self, allocations: pl.DataFrame) -> dict[str, pl.DataFrame]:
+        return {ALLOCATIONS_FILE: allocations, RESIZES_FILE: self.changes}
 
     def summary(self) -> dict[str, Any]:
         """The member "resizes" of metrics.json."""

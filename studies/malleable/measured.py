@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from mirage.records.run_folder import RunFolder
+from mirage.records.schedule import of_run
 from mirage.statistics.intervals import student
 from mirage.traces.csv_frame import read_csv
 from mirage_extras.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
@@ -36,7 +37,7 @@ class StudyRun:
 
     def table(self) -> pl.DataFrame:
         """The jobs that ended: id, submit, start, end, wait, execution, in order of submission."""
-        jobs = self.folder.schedule.jobs
+        jobs = of_run(self.folder).jobs
         ended = jobs.filter(pl.col("start").is_not_null() & pl.col("end").is_not_null()).sort("submit", "id")
         return ended.select(
             "id", "submit", "start", "end", "processors", "nodes",
@@ -45,7 +46,7 @@ class StudyRun:
 
     def changes(self) -> pl.DataFrame | None:
         """Changes of size after the start: job, from, nodes, processors; None if no job changed its size."""
-        return self.folder.schedule.allocations
+        return of_run(self.folder).allocations
 
     def resizes(self) -> pl.DataFrame | None:
         """Resizes that were done, aborted or refused; None for a run without malleable jobs."""
