@@ -22,7 +22,8 @@ def modules(room: str) -> tuple[ModuleType, ...]:
     """The modules `room` of all aspects that have one. Their packages' `PLACE` is their order in tables and pages."""
     if find_spec(PACKAGE) is None:
         return ()
-    packages = [import_module(f"{PACKAGE}.{found.name}") for found in pkgutil.iter_modules(import_module(PACKAGE).__path__)]
+    found = pkgutil.iter_modules(import_module(PACKAGE).__path__)
+    packages = [import_module(f"{PACKAGE}.{one.name}") for one in found if one.ispkg]
     names = [f"{package.__name__}.{room}" for package in sorted(packages, key=lambda package: package.PLACE)]
     return tuple(import_module(name) for name in names if find_spec(name) is not None)
 

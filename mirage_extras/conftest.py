@@ -1,0 +1,9 @@
+"""Settings of the aspects' tests, which use the helpers in tests/unit (`pythonpath` of pyproject.toml)."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+# No test is timed: on a busy machine an example may take any time.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
