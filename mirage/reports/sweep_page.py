@@ -21,7 +21,7 @@ from mirage.text.words import counted
 from mirage.verdict.features import unused_in_all
 from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, WORDS
 
-DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
+DRAWN = tuple(name for name, metric in METRICS.items() if metric.in_sweep == "shown")
 _FILLS = {WORDS[VALID]: theme.BLUE, WORDS[INVALID]: "white", WORDS[INCONCLUSIVE]: "#bbbbbb"}
 
 

@@ -27,31 +27,6 @@ from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance, holm
 ANSWER, ANSWER_CENSORED = "wait_mean", "wait_restricted_mean"
 """The metric of the last line, and the one that takes its place where too many jobs of a run never started."""
 
-OF_ONLY_WAITS = frozenset(
-    (
-        "wait_mean",
-        "wait_median",
-        "wait_p90",
-        "wait_p95",
-        "wait_p99",
-        "wait_max",
-        "wait_restricted_mean",
-        "W",
-        "W1",
-        "W2",
-        "W3",
-        "W4",
-        "slowdown_mean",
-        "bounded_slowdown_mean",
-        "pp_bounded_slowdown_mean",
-        "weighted_slowdown",
-        "weighted_slowdown_processors",
-        "loss_of_capacity",
-        "loss_of_capacity_available",
-    )
-)
-"""Metrics that only waits can change, apart from suspensions and run times, which are the workload's, and nodes out of service."""
-
 _SHARES = {"answer": 0.5, "main": 0.25, "rest": 0.25}  # of the 5 %
 _TIMES = (2, 3, 4, 6, 10, 20)
 _MOST_REPLICAS = 100
@@ -115,7 +90,7 @@ def hindrance(
         reasons = censoring_reasons(metrics) | metrics["validity"].get("inconclusive_metrics", {})
         if name in reasons:
             return f"{reasons[name]} ({folder})"
-    if name in OF_ONLY_WAITS:
+    if METRICS[name].of_only_waits:
         resolved = max(map(resolved_by, runs.values()))
         short = max(means) < resolved if METRICS[name].unit == "s" else False
         if short or hardly_waits(runs.values()):

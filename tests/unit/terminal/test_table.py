@@ -159,7 +159,7 @@ def test_a_sweep_has_a_line_for_each_run_that_ended(tmp_path: Path, measured: di
     stream = io.StringIO()
     sweep_table.show(tmp_path / "x", Screen(stream))
     words = [line.split() for line in stream.getvalue().splitlines() if line.split()]
-    assert words[0] == list(sweep_table.SHOWN)
+    assert words[0] == ["shrink", "ending", *sweep_table.SHOWN]
     assert [line[:2] for line in words[2:4]] == [["100", "ok"], ["0.2", "failed"]]
     assert "\ntrust: valid, as all 1 figures" in stream.getvalue(), "of the only run that has figures"
     assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
