@@ -43,7 +43,7 @@ def show(folder: Path, screen: Screen) -> None:
         table.add_column(name, justify="left" if name == "ending" else "right", no_wrap=True)
     lines = lines_of(folder)
     for line in lines if len(lines) <= LINES else [*lines[: LINES // 2], *lines[-LINES // 2 :]]:
-        table.add_row(line["shrink"], line["ending"], *(_text(name, line[name]) for name in SHOWN))
+        table.add_row(line["shrink"], line["ending"], *(_text(name, line.get(name)) for name in SHOWN))
     rest = [f"{len(lines) - LINES} runs between them are in sweep.csv"] if len(lines) > LINES else []
     metrics = {line["run"]: RunFolder(folder.parent / line["run"]).metrics for line in lines}
     known = {run: content for run, content in metrics.items() if content}
@@ -51,7 +51,7 @@ def show(folder: Path, screen: Screen) -> None:
     print_all(screen, table, *rest, *(trust(known, unused) if known else []))
 
 
-def _text(name: str, value: str) -> str:
+def _text(name: str, value: str | None) -> str:
     return rounded_text(float(value), METRICS[name].unit, is_short=True) if value else "-"
 
 
