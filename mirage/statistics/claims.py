@@ -42,16 +42,14 @@ def answer_of(runs: Iterable[Metrics]) -> str:
 
 
 def is_invalid(run: Metrics) -> bool:
-    """Whether the verdict on a run is that it is invalid; an earlier release has only the verdicts valid and invalid."""
-    validity = run["validity"]
-    return not validity["valid"] and validity.get("verdict") != "inconclusive"
+    """Whether the verdict on a run is that it is invalid."""
+    return bool(run["validity"]["verdict"] == "invalid")
 
 
 def resolved_by(run: Metrics) -> float:
-    """Seconds below which a run does not resolve a wait; of an earlier release the threshold of an immediate start, which grew with
-    SPEED and SHRINK. run: its metrics.json"""
-    resolution = run["validity"].get("resolution")
-    return float(max(resolution["record"], resolution["floor"]) if resolution else run["settings"]["immediate_below"])
+    """Seconds below which a run does not resolve a wait. run: its metrics.json"""
+    resolution = run["validity"]["resolution"]
+    return float(max(resolution["record"], resolution["floor"]))
 
 
 def hardly_waits(runs: Collection[Metrics]) -> bool:
@@ -66,10 +64,10 @@ def error_of(kind: str, name: str, run: Metrics, of_class: tuple[str, str] | Non
 
     kind: emulation: by how much the emulation may have changed it; replicas: by how much two runs of the configuration may differ
     """
-    errors = run.get("errors", {})
+    errors = run["errors"]
     if of_class is not None:
-        rows = [row for row in run.get("classes", []) if (row["size"], row["runtime"]) == of_class]
-        errors = rows[0].get("errors", {}) if rows else {}
+        rows = [row for row in run["classes"] if (row["size"], row["runtime"]) == of_class]
+        errors = rows[0]["errors"] if rows else {}
     error = (errors.get(name) or {}).get(kind)
     return None if error is None else float(error)
 
@@ -87,7 +85,7 @@ def hindrance(
         if is_invalid(metrics):
             return f"{folder} is not valid"
     for folder, metrics in runs.items():
-        reasons = censoring_reasons(metrics) | metrics["validity"].get("inconclusive_metrics", {})
+        reasons = censoring_reasons(metrics) | metrics["validity"]["inconclusive_metrics"]
         if name in reasons:
             return f"{reasons[name]} ({folder})"
     if METRICS[name].of_only_waits:
@@ -96,7 +94,7 @@ def hindrance(
         if short or hardly_waits(runs.values()):
             return f"waits below {resolved:.3g} s are not resolved by these runs"
     for folder, metrics in runs.items():
-        if "errors" in metrics and error_of("emulation", name, metrics, of_class) is None:
+        if error_of("emulation", name, metrics, of_class) is None:
             return f"what the emulation adds to it is not known ({folder})"
     return None
 

@@ -100,7 +100,8 @@ class MadeFolder:
         self.plan.append(row)
         self.lags.append(lag)
         times = {"submit": ORIGIN + due * 100 / self.shrink, "runtime": runtime * 100 / self.shrink}
-        self.workload.append({"id": number, **times, "requested": 3600.0, "processors": processors, **workload})
+        own = {"requested": 3600.0, "processors": processors, "ran": True, "preset": "", "not_played": ""}
+        self.workload.append({"id": number, **times, **own, **workload})
         if submitted:
             self.submitted(number, 100 + number, lag)
         return number

@@ -15,6 +15,7 @@ from typing import Any
 import pexpect
 import pytest
 from farm_states import farm_state
+from simulated_runs import verdict
 
 from mirage.commands import watch
 from mirage.records.run_folder import RunFolder
@@ -140,9 +141,9 @@ def test_results_of_a_run_and_of_a_part_of_a_comparison(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("validity", "told"),
     [
-        ({"valid": True, "reasons": []}, "valid"),
-        ({"valid": False, "reasons": ["a", "b"]}, "not valid: a; b"),
-        ({"valid": False, "verdict": "inconclusive", "reasons": ["a"]}, "inconclusive: a"),
+        (verdict(), "valid"),
+        (verdict("invalid", "a", "b"), "not valid: a; b"),
+        (verdict("inconclusive", "a"), "inconclusive: a"),
         (None, None),
     ],
 )
