@@ -120,7 +120,7 @@ def measure(selection: Selection) -> Figures:
         frame = differences.of_run(run.folder, run.config)
         key = {"config": run.config, "speed": run.speed, "replica": run.replica}
         validity = metrics["validity"]
-        verdict = validity.get("verdict", "valid" if validity["valid"] else "invalid")
+        verdict = validity["verdict"]
         busy = None if validity["host_cpu"] is None else validity["host_cpu"] * 100
         judged = {**{name: validity[name] for name in VERDICT}, "host_cpu": busy, "verdict": verdict}
         rows.append({**key, **differences.summary(frame), **judged})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mirage.commands.compare import compare
-from mirage.experiment import report, runs
+from mirage.experiment import runs
 from mirage.experiment.endings import Ending
 from mirage.knobs.knobs import Knobs, SchedulerKnobs
 from mirage.knobs.resolve import with_texts
@@ -86,7 +86,7 @@ def _write_scms(folder: Path) -> None:
     from mirage.reports.run_data import Run
     from studies.scms_page import page
 
-    content = report.comparison_of(folder)
+    content = RunFolder(folder).comparison
     found = {name: Run.of(RunFolder(folder / name)) for one in content["configurations"] for name in one["runs"]}
     write_atomically(folder / "study.html", page(folder.name, content, found))
 

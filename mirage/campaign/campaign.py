@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -173,19 +173,11 @@ class Campaign:
         begun = RunFolder(self.folder).experiment
         before = begun["inputs"] | {"REPLICAS": self.inputs["REPLICAS"]}
         (self.folder / STATUS_FILE).unlink(missing_ok=True)
-        write_json(self.folder / EXPERIMENT_FILE, begun | {"inputs": before} | self._runs(self._in_random_order()))
+        write_json(self.folder / EXPERIMENT_FILE, begun | {"inputs": before} | self._runs())
 
     def played(self) -> list[Part]:
-        """The runs in their order: that of experiment.json if the campaign has begun."""
-        if begun := RunFolder(self.folder).experiment:
-            # An earlier release ran them in the order of CONFIGS.
-            names = begun.get("order", [part.folder.name for part in self.parts])
-            return sorted(self.parts, key=lambda part: names.index(part.folder.name))
-        return self._in_random_order()
-
-    def _in_random_order(self) -> list[Part]:
-        """Each replica of all configurations in a random order, so that neither changes of the host nor the run before affect one
-        configuration only. With more replicas the first ones have the same order.
+        """The runs in their order: each replica of all configurations in a random one, so that neither changes of the host nor the
+        run before affect one configuration only. With more replicas the first ones have the same order.
         """
         seed = self.knobs.workload.seed
         rounds = [[part for part in self.parts if part.member.replica == 1 + k] for k in range(self.replicas)]
@@ -238,13 +230,13 @@ class Campaign:
 
     def _description(self) -> dict[str, Any]:
         what = runs.describe(self.knobs, self.inputs, self.source.description)
-        return {"run": self.folder.name, **what, **self._runs(self.played())}
+        return {"run": self.folder.name, **what, **self._runs()}
 
-    def _runs(self, in_order: Sequence[Part]) -> dict[str, Any]:
+    def _runs(self) -> dict[str, Any]:
         """The runs as experiment.json has them."""
         return {
             "comparison": [vars(part.member) for part in self.parts],
-            "order": [part.folder.name for part in in_order],
+            "order": [part.folder.name for part in self.played()],
             "shifts": {part.folder.name: part.shift for part in self.parts},
         }
 

@@ -86,7 +86,6 @@ def runs_of(folder: Path, members: Sequence[Member]) -> list[Run]:
                 member.folder,
                 schedule.jobs,
                 run.metrics,
-                schedule.immediate_below,
                 schedule.suspensions,
                 schedule.allocations,
                 schedule.executions,
@@ -133,15 +132,13 @@ def show(folder: Path, content: Mapping[str, Any], screen: Screen) -> None:
         parts.append(_differences_table(content, base, compared[:_BESIDE_EACH_OTHER], main))
         if len(compared) > _BESIDE_EACH_OTHER:
             parts.append(f"the table has the first {_BESIDE_EACH_OTHER} of {len(compared)} configurations, the page has all")
-    if earlier := content["method"].get("without_emulation_errors"):
-        parts.append(f"what the emulation adds is in no interval: {', '.join(earlier)} of an earlier release do not say it")
     unused = unused_in_all(runs.values(), RunFolder(folder).experiment)
     print_all(screen, *parts, *trust(runs, unused), f"all metrics: make metrics RUN={folder.name}")
 
 
 def show_all(folder: Path, screen: Screen) -> None:
     """Print all metrics of a finished comparison."""
-    content = report.comparison_of(folder)
+    content = RunFolder(folder).comparison
     base, runs = content["baseline"], _metrics_of(folder, content)
     unused = unused_in_all(runs.values(), RunFolder(folder).experiment)
     names = [name for name in METRICS if name in content["metrics"].keys() - unused and not METRICS[name].same_as]

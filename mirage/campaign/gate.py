@@ -16,7 +16,7 @@ from pathlib import Path
 from mirage.campaign import gate_summary
 from mirage.campaign.campaign import Campaign
 from mirage.campaign.conclusion import runs_of
-from mirage.experiment import report, runs
+from mirage.experiment import runs
 from mirage.experiment.configuration_changes import Changes
 from mirage.experiment.endings import Ending
 from mirage.records.file_names import GATE_FILE, STATUS_FILE
@@ -115,7 +115,7 @@ class Gate:
         self, campaign: Campaign, metrics: Sequence[Metrics], answers: Sequence[Answer], screen: Screen, *, are_alike: bool
     ) -> Ending | None:
         """The ending, if more replicas are not needed or do not help. Runs that are not valid decide nothing."""
-        validity, verdict = report.comparison_of(self.folder)["validity"], all_of(answers)
+        validity, verdict = RunFolder(self.folder).comparison["validity"], all_of(answers)
         if not validity["valid"]:
             run, reasons = next(iter({**validity["invalid"], **validity["inconclusive"]}.items()))
             why = f"{run} is not valid: {'; '.join(reasons)}"

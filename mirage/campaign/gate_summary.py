@@ -9,6 +9,7 @@ from mirage.experiment import report
 from mirage.experiment.configuration_changes import Changes
 from mirage.metrics.registry import METRICS
 from mirage.records.file_names import COMPARISON_FILE
+from mirage.records.run_folder import RunFolder
 from mirage.statistics.comparison_text import figures
 from mirage.statistics.limits import BROKEN, HOLDS, UNDECIDED, Answer, Interval
 from mirage.terminal.table import rounded_text
@@ -44,7 +45,7 @@ def summary(
         every[_CHANGES - 1 :] = [Markdown("- {} other differences").format(len(every) - _CHANGES + 1)]
     lines += every
     if (folder / COMPARISON_FILE).is_file():
-        content = report.comparison_of(folder)
+        content = RunFolder(folder).comparison
         count = sum(len(one["runs"]) for one in content["configurations"])
         page, jobs = f"results/{folder.name}/{report.NAME}", counted(content["jobs"]["compared"], "job")
         lines += [Markdown(""), Markdown("{} runs of {}; all about them: {}").format(count, jobs, page)]

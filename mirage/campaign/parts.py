@@ -62,7 +62,7 @@ class Part:
 
     def is_spoiled(self) -> bool:
         """Whether the run is not valid, was interrupted on the head (as by a killed instance), and attempts are left."""
-        validity = RunFolder(self.folder).validity or {"valid": True}
+        validity = RunFolder(self.folder).validity or {"verdict": VALID}
         was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
         return verdict_of(validity) != VALID and was_interrupted and self.attempt() < ATTEMPTS
 

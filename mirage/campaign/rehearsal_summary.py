@@ -8,7 +8,6 @@ from typing import Any
 
 from polars import col
 
-from mirage.experiment import report
 from mirage.experiment.endings import Ending
 from mirage.metrics.registry import METRICS, main_of_comparison
 from mirage.records.file_names import RELEASES_FILE, UPGRADE_FILE
@@ -35,7 +34,7 @@ Content = Mapping[str, Any]
 def conclude(folder: Path, ending: Ending, screen: Screen) -> Ending:
     """Write and print upgrade.md of a finished comparison of releases. Returns its ending: that of the comparison, or that nothing
     waited."""
-    content = report.comparison_of(folder)
+    content = RunFolder(folder).comparison
     metrics = [RunFolder(folder / name).metrics for one in content["configurations"] for name in one["runs"]]
     if ending.word == "ok" and hardly_waits(metrics):
         advice = "take a busier part of the log (FROM and TO, or OFFSET), fewer NODES, or a model with a higher LOAD"

@@ -26,8 +26,7 @@ FIGURES = tuple(name for name, metric in METRICS.items() if metric.in_sweep)
 JOBS = ("submitted", "completed", "failed", "cancelled", "timeout", "lost")
 VALIDITY = ("submit_lag_p99", "start_latency_p50", "runtime_stretch_p99")
 
-# Columns printed on the terminal.
-SHOWN = ("shrink", "ending", "wait_mean", "wait_p95", "response_mean", "bounded_slowdown_mean", "utilisation", "makespan")
+SHOWN = tuple(name for name in FIGURES if METRICS[name].in_sweep == "shown")
 # Most lines of that table; of more runs the first and the last ones are printed.
 LINES = 20
 
@@ -40,11 +39,11 @@ def _rounded(value: float | None) -> float | None:
 def show(folder: Path, screen: Screen) -> None:
     """Print the main columns of sweep.csv, and what the numbers rest on."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for name in SHOWN:
+    for name in ("shrink", "ending", *SHOWN):
         table.add_column(name, justify="left" if name == "ending" else "right", no_wrap=True)
     lines = lines_of(folder)
     for line in lines if len(lines) <= LINES else [*lines[: LINES // 2], *lines[-LINES // 2 :]]:
-        table.add_row(line["shrink"], line["ending"], *(_text(name, line[name]) for name in SHOWN[2:]))
+        table.add_row(line["shrink"], line["ending"], *(_text(name, line.get(name)) for name in SHOWN))
     rest = [f"{len(lines) - LINES} runs between them are in sweep.csv"] if len(lines) > LINES else []
     metrics = {line["run"]: RunFolder(folder.parent / line["run"]).metrics for line in lines}
     known = {run: content for run, content in metrics.items() if content}
@@ -52,7 +51,7 @@ def show(folder: Path, screen: Screen) -> None:
     print_all(screen, table, *rest, *(trust(known, unused) if known else []))
 
 
-def _text(name: str, value: str) -> str:
+def _text(name: str, value: str | None) -> str:
     return rounded_text(float(value), METRICS[name].unit, is_short=True) if value else "-"
 
 

@@ -18,12 +18,10 @@ from mirage.experiment.endings import Ending
 from mirage.knobs.knobs import Knobs
 from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SWEEP_FILE
 from mirage.records.run_folder import RunFolder
-from mirage.records.shapes import COMPARISON_JSON
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
 
-# Relative and absolute tolerance: an earlier release may have summed in another order, or used unrounded times.
+# Relative and absolute tolerance: another version may sum in another order.
 _EQUAL = 1e-6
 # Differences that are printed for each file.
 _SHOWN = 3
@@ -53,7 +51,7 @@ def check(knobs: Knobs, screen: Screen) -> Ending:
         return Ending("ok", f"{same}; the others are pages of another version: make report RUN={run} writes them again")
     names = ", ".join(map(str, different))
     words = f"{len(different)} of {count} files differ from what is computed from the records: {names}"
-    return Ending("failed", f"{words}. An earlier release may have made them")
+    return Ending("failed", f"{words}. Another release may have made them")
 
 
 def _is_of_another_version(folder: Path, version: Mapping[str, Any] | None) -> bool:
@@ -72,9 +70,8 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
         members = members_of(content)
         for one in members:
             yield from _of_run(folder / one.folder, version)
-        stored = read_json(folder / COMPARISON_FILE, COMPARISON_JSON)
-        margin = stored["method"].get("margin", 0.0)  # an earlier release had no margin
-        again = json.loads(json.dumps(computed(folder, members, margin)))
+        stored = RunFolder(folder).comparison
+        again = json.loads(json.dumps(computed(folder, members, stored["method"]["margin"])))
         yield folder / COMPARISON_FILE, list(_differences(stored, again))
     elif (folder / SWEEP_FILE).is_file():
         runs = sweep_table.runs_of(folder)
@@ -95,7 +92,7 @@ def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[P
     run = RunFolder(folder)
     if not (metrics := run.metrics):
         raise WrongUse(f"{folder.name} is not a finished run (metrics.json is not there)", parameter="run")
-    settings, thresholds = metrics["settings"], metrics["validity"].get("thresholds", {})
+    settings, thresholds = metrics["settings"], metrics["validity"]["thresholds"]
     inputs = run.experiment.get("inputs", {})
     cuts = inputs.get("WARMUP_CUT", "0"), inputs.get("COOLDOWN_CUT", "0")
     again = results(run, settings["processors"], settings["nodes"], settings["tau"], thresholds, cuts)
@@ -111,7 +108,7 @@ def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[P
 def _without_reasons(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The content of metrics.json with the numbers of reasons in place of their texts."""
     validity = {**metrics["validity"]}
-    validity |= {name: len(validity[name]) for name in ("reasons", "inconclusive", "inconclusive_metrics") if name in validity}
+    validity |= {name: len(validity[name]) for name in ("reasons", "inconclusive", "inconclusive_metrics")}
     return {**metrics, "validity": validity, "null_reasons": dict.fromkeys(metrics["null_reasons"], "")}
 
 

@@ -58,9 +58,7 @@ def _of_job(run: RunFolder, job: int, screen: Screen) -> Ending:
 def _of_run(run: RunFolder, screen: Screen) -> Ending:
     member = run.wait_causes
     if member is None:
-        raise WrongUse(
-            f"results/{name_of(run.path)}/{METRICS_FILE} does not say why jobs waited; it is of an earlier release", parameter="run"
-        )
+        raise WrongUse(f"results/{name_of(run.path)} has no {METRICS_FILE}; it may be a finished run", parameter="run")
     if not member["waited"]:
         return Ending("ok", "no job waited")
     for cause, share in sorted(member["causes"].items(), key=lambda one: -one[1]):

@@ -65,7 +65,7 @@ def keep_from_head(campaign: Path, instance: Path, run: str, manager: str = DEFA
 def _keep(campaign: Path, start: dict[str, Any] | None, key: str) -> None:
     if start is None:
         return
-    cost = LaunchCost.of_record(start.get("launch_cost", 0.0))
+    cost = LaunchCost.of_record(start["launch_cost"])
     with _writing:
         folder = RunFolder(campaign)
         if cost.narrow is not None and not cost.reason and folder.has(EXPERIMENT_FILE) and key not in folder.experiment:

@@ -6,18 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from mirage import ROOT
 from mirage.experiment import runs
 from mirage.knobs.resolve import user_message
 from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SWEEP_FILE
 from mirage.records.run_folder import RunFolder
-from mirage.records.shapes import COMPARISON_JSON
 from mirage.terminal.screen import Screen
 from mirage.text import output_file
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
 
 NAME = "report.html"
 _drawing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pages")
@@ -79,7 +76,7 @@ def write(folder: Path, screen: Screen) -> None:
 
 
 def show(folder: Path, screen: Screen) -> None:
-    """Print the path of a finished run's page. The page is made if it is missing, as in runs of an earlier release."""
+    """Print the path of a finished run's page. The page is made if it is missing."""
     if (folder / NAME).exists():
         _say(folder, screen)
     else:
@@ -122,24 +119,13 @@ def _run(folder: Path) -> tuple[str, dict[Path, str]]:
     return f"{run.metrics['jobs']['submitted']} jobs of {folder.name}", {folder / NAME: page(run)}
 
 
-def comparison_of(folder: Path) -> dict[str, Any]:
-    """Content of comparison.json. Raises WrongUse if an earlier release has written it."""
-    content: dict[str, Any] = read_json(folder / COMPARISON_FILE, COMPARISON_JSON)
-    if not isinstance((content.get("method") or {}).get("compared"), dict):
-        raise WrongUse(
-            f"comparison.json is of an earlier release with other rules; make compare RUN={folder.name} writes it again",
-            parameter="run",
-        )
-    return content
-
-
 def _comparison(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     """Description and pages of a comparison and its runs."""
     from mirage.reports.comparison_page import page
     from mirage.reports.run_data import Run
     from mirage.reports.run_page import page as page_of_run
 
-    content = comparison_of(folder)
+    content = RunFolder(folder).comparison
     names = [name for one in content["configurations"] for name in one["runs"]]
     finished = {name: Run.of(RunFolder(folder / name)) for name in names}
     paths = {folder / name / NAME: run for name, run in finished.items()}

@@ -49,7 +49,7 @@ def name_for(run: str | None, trace: str, wanted: dict[str, str], now: datetime)
         return run
     for folder in sorted(RESULTS.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
         with suppress(Damaged):
-            before = _inputs_of(RunFolder(folder))
+            before = RunFolder(folder).experiment.get("inputs")
             if before is not None and all(_same(n, before, wanted) for n in wanted) and not _is_over(folder):
                 return folder.name
     source = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(trace).name) or "generated"
@@ -101,23 +101,12 @@ def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
         if folder.is_dir() and not any(folder.iterdir()):
             return None
         raise WrongUse(f"results/{folder.name} is there already and holds no run; it may be another name", parameter="run")
-    if (before := _inputs_of(run)) is None:
+    if (before := run.experiment.get("inputs")) is None:
         raise WrongUse(f"{folder / EXPERIMENT_FILE}: inputs is missing", parameter="run")
     for name in wanted:
         if not _same(name, before, wanted):
             raise WrongUse(f"results/{folder.name} has other inputs: {_difference(name, before, wanted)}", parameter="run")
     return Ending.load(folder) if _is_over(folder) else None
-
-
-def _inputs_of(run: RunFolder) -> dict[str, str] | None:
-    """The inputs of a run, if they are there.
-
-    PERIOD of an earlier release, now a part of SUBMISSION, is kept instead of it, and differs from all its texts.
-    """
-    before: dict[str, str] | None = run.experiment.get("inputs")
-    if before is None or before.get("PERIOD", "0") == "0":  # without a period the other knobs of that scheme had no effect
-        return before
-    return {**before, "SUBMISSION": f"PERIOD={before['PERIOD']}"}
 
 
 def _is_over(folder: Path) -> bool:
@@ -126,7 +115,7 @@ def _is_over(folder: Path) -> bool:
 
 
 def _same(name: str, before: dict[str, str], now: dict[str, str]) -> bool:
-    """Whether an input is equal. A run of an earlier release lacks newer inputs, which count as their defaults."""
+    """Whether an input is equal. A run lacks inputs that came later; they count as their defaults."""
     default = BY_NAME[name].default if name in BY_NAME else ""
     return before.get(name, default) == now[name]
 
@@ -211,7 +200,7 @@ def complete(folder: Path) -> None:
 
 
 def instance_of(folder: Path) -> str | None:
-    """The instance on which the run in the folder was begun; None for a new run, or one of an earlier release."""
+    """The instance on which the run in the folder was begun; None for a new run."""
     return RunFolder(folder).experiment.get("instance")
 
 

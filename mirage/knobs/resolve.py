@@ -29,8 +29,6 @@ GIVEN = "MIRAGE_GIVEN"
 OF_FILE = "MIRAGE_OF_FILE"
 # Names that Slurm's own commands read from the environment. They count as knobs only when they are given to make.
 SLURM_VARIABLES = ("SLURM_CONF",)
-RENAMED = dict.fromkeys(("WARMUP", "GROUP", "PERIOD", "DRIFT"), "SUBMISSION")
-"""Knobs from before the first release, each with the one that replaced it."""
 STUDY, STUDY_TARGET = "STUDY", "study-"
 """Variable of the Makefile that names a study; the target is study-NAME."""
 # Variables of the Makefile that are not knobs of a run.
@@ -136,18 +134,10 @@ def _refuse_unknown(given: list[str]) -> None:
     """Raise WrongUse for the first name that is not a knob, with the most similar knob."""
     known = [*BY_NAME, *MAKE_VARIABLES]
     for name in given:
-        refuse_renamed(name)
         if name not in known:
             near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"`{PROGRAM}` lists the knobs"
             raise WrongUse(f"{name}: there is no such knob; {hint}")
-
-
-def refuse_renamed(name: str, place: str = "") -> None:
-    """Raise WrongUse for a knob from before the first release. place: where it is given, before the message"""
-    if name in RENAMED:
-        new = BY_NAME[RENAMED[name]]
-        raise WrongUse(f"{place}{name}: is a part of {new.name} now, which may be {new.may_be}")
 
 
 def _site_machine(path: str, environ: Mapping[str, str], source: str) -> Machine:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from mirage.knobs.knobs import Knobs
-from mirage.knobs.resolve import GIVEN, OF_FILE, SLURM_VARIABLES, parse, refuse_renamed, resolve
+from mirage.knobs.resolve import GIVEN, OF_FILE, SLURM_VARIABLES, parse, resolve
 from mirage.knobs.table import BY_NAME
 from mirage.text.input_file import read_input
 from slurm_mirage.base.errors import WrongUse
@@ -96,7 +96,6 @@ def _texts(path: str, events: Iterator[Any], yaml: Any, given: Callable[[str], b
 def _name(place: str, name: str, texts: Mapping[str, str]) -> str:
     """The name of a knob. Raises WrongUse for another name, and for one that the file has already."""
     shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
-    refuse_renamed(name, f"{KNOB}: {place}: ")
     if name == KNOB:
         raise _wrong(place, f"{name}: a file cannot name another one")
     if name not in BY_NAME:

@@ -14,8 +14,8 @@ others, which is wrong if users cancel jobs because the queue is long."""
 
 def censoring_reasons(metrics: Mapping[str, Any]) -> dict[str, str]:
     """Why metrics are inconclusive: name and reason of those that depend on waits, if more than `MOST_CENSORED` of the jobs never
-    started. metrics: content of metrics.json; one of an earlier release, without member censored, has no such metric."""
-    censored = metrics.get("censored") or {"jobs": 0, "share": 0.0}
+    started. metrics: content of metrics.json"""
+    censored = metrics["censored"]
     if censored["share"] <= MOST_CENSORED:
         return {}
     reason = (

@@ -156,10 +156,16 @@ class MeanByNodes:
 
 @dataclass(frozen=True, eq=False)
 class OfSchedule:
-    """A value of the whole schedule: an integral over time, or a count. of_waits: whether it depends on waits of jobs."""
+    """A value of the whole schedule: an integral over time, or a count.
+
+    of_waits: whether it depends on waits of jobs
+    of_use: the value from processor seconds used in the window, processors of the machine, and the window's length, above 0; None
+        if it does not follow from these
+    """
 
     function: Callable[[MeasuredSchedule], Value]
     of_waits: bool = False
+    of_use: Callable[[float, int, float], float] | None = None
 
 
 OrderStatistic = TypeVar("OrderStatistic", bound=Quantile | Maximum)

@@ -199,7 +199,7 @@ def table(metrics: dict[str, Any]) -> list[tuple[str, float | None, str, str]]:
     return [
         (name, values[name], metric.unit, reasons.get(name, meaning_of(metric, settings)))
         for name, metric in METRICS.items()
-        if name in values  # an earlier release may have had fewer
+        if name in values  # metrics.json has none that came later
     ]
 
 

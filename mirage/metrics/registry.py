@@ -63,7 +63,8 @@ _ALL = (
         noun="mean wait",
         comparative=SHORTER,
         is_main=True,
-        in_sweep=True,
+        in_sweep="shown",
+        for_other_jobs=True,
     ),
     Metric(
         "wait_median",
@@ -76,7 +77,7 @@ _ALL = (
         comparative=SHORTER,
         explained="half of the jobs waited at most this long",
         is_main=True,
-        in_sweep=True,
+        in_sweep="column",
     ),
     Metric(
         "wait_p90",
@@ -99,7 +100,8 @@ _ALL = (
         comparative=SHORTER,
         explained="95 % of the jobs waited at most this long",
         is_main=True,
-        in_sweep=True,
+        in_sweep="shown",
+        short="95th percentile",
     ),
     Metric(
         "wait_p99",
@@ -122,7 +124,7 @@ _ALL = (
         comparative=SHORTER,
         explained="longest wait of any job",
         is_main=True,
-        in_sweep=True,
+        in_sweep="column",
     ),
     Metric(
         "wait_restricted_mean",
@@ -135,6 +137,7 @@ _ALL = (
         comparative=SHORTER,
         explained="mean wait that counts jobs which never started for as long as they waited",
         setting="up to {wait_horizon:g} s",
+        error_like="wait_mean",
     ),
     Metric(
         "response_mean",
@@ -146,7 +149,9 @@ _ALL = (
         noun="mean response",
         comparative=SHORTER,
         is_main=True,
-        in_sweep=True,
+        in_sweep="shown",
+        for_other_jobs=True,
+        also_of_others=True,
     ),
     Metric(
         "slowdown_mean",
@@ -156,7 +161,7 @@ _ALL = (
         "the thesis",
         Mean(RESPONSE / _T, RAN),
         noun="mean slowdown",
-        in_sweep=True,
+        in_sweep="column",
     ),
     Metric(
         "bounded_slowdown_mean",
@@ -168,7 +173,10 @@ _ALL = (
         noun="mean bounded slowdown",
         explained="response time over run time, at least 1; run times below tau count as tau",
         is_main=True,
-        in_sweep=True,
+        in_sweep="shown",
+        for_other_jobs=True,
+        least=1.0,
+        short="bounded slowdown",
     ),
     Metric(
         "pp_bounded_slowdown_mean",
@@ -178,6 +186,7 @@ _ALL = (
         "Zotkin and Keleher 1999",
         Mean(lambda settings: (RESPONSE / (_M * _bounded_runtime(settings))).clip(1)),
         noun="mean bounded slowdown per processor",
+        for_other_jobs=True,
     ),
     Metric(
         "weighted_slowdown",
@@ -188,7 +197,7 @@ _ALL = (
         # x r/t = m r: t cancels out.
         RatioOfSums(_M * RESPONSE, _M * _T, RAN),
         noun="weighted slowdown",
-        in_sweep=True,
+        in_sweep="column",
     ),
     Metric(
         "weighted_slowdown_processors",
@@ -206,12 +215,12 @@ _ALL = (
         "(sum(m t) + processor time of earlier executions) / (P makespan); with cuts the integral of the processors in use over "
         "the window",
         "the thesis; Krevat et al. 2002",
-        OfSchedule(usage.utilisation),
+        OfSchedule(usage.utilisation, of_use=lambda used, processors, length: used / (processors * length)),
         better="higher",
         noun="utilisation",
         is_share=True,
         is_main=True,
-        in_sweep=True,
+        in_sweep="shown",
     ),
     Metric(
         "goodput",
@@ -221,6 +230,8 @@ _ALL = (
         "",
         OfSchedule(usage.goodput),
         better="higher",
+        # Which work is lost stays as it was.
+        error_like="utilisation",
         noun="goodput",
         explained="processors x run time of work that was kept, over all that the machine had",
         is_share=True,
@@ -274,6 +285,7 @@ _ALL = (
         explained="processors x run time over all that was in service",
         is_share=True,
         main_if="absent_fraction",
+        error_like="utilisation",
     ),
     Metric(
         "loss_of_capacity_available",
@@ -299,6 +311,7 @@ _ALL = (
         comparative=SMALLER,
         is_share=True,
         main_if="absent_fraction",
+        also_of_others=True,
     ),
     Metric(
         "makespan",
@@ -306,12 +319,21 @@ _ALL = (
         "first submission to last end, less the cuts",
         "max f - min a; with cuts the length of the window",
         "",
-        OfSchedule(lambda schedule: schedule.window.length),
+        OfSchedule(lambda schedule: schedule.window.length, of_use=lambda used, processors, length: length),
         noun="makespan",
         comparative=SHORTER,
-        in_sweep=True,
+        in_sweep="shown",
     ),
-    Metric("W", "s", "mean wait", "mean of w (`wait_mean` under its other name)", _INDICES, Mean(WAIT), same_as="wait_mean"),
+    Metric(
+        "W",
+        "s",
+        "mean wait",
+        "mean of w (`wait_mean` under its other name)",
+        _INDICES,
+        Mean(WAIT),
+        same_as="wait_mean",
+        for_other_jobs=True,
+    ),
     Metric("W1", "", "wait over run time", "mean of w / t, over t > 1 s", _INDICES, Mean(WAIT / _T, RAN_LONG)),
     Metric(
         "W2",
@@ -329,6 +351,7 @@ _ALL = (
         "fewer than x nodes were busy",
         _INDICES,
         OfSchedule(usage.w3, of_waits=True),
+        error_like="W1",
     ),
     Metric(
         "W4",
@@ -351,6 +374,9 @@ _ALL = (
         setting="after less than {immediate_below:g} s",
         is_share=True,
         is_main=True,
+        for_other_jobs=True,
+        also_of_others=True,
+        short="started at once",
     ),
     Metric(
         "suspensions_mean",
@@ -361,7 +387,8 @@ _ALL = (
         OfSchedule(usage.suspensions_mean),
         noun="suspensions of a job",
         comparative=FEWER,
-        in_sweep=True,
+        in_sweep="column",
+        used_if="suspended_fraction",
     ),
     Metric(
         "suspended_mean",
@@ -372,7 +399,8 @@ _ALL = (
         Mean(pl.col("suspended"), SUSPENSION_KNOWN),
         noun="mean time suspended",
         comparative=SHORTER,
-        in_sweep=True,
+        in_sweep="column",
+        used_if="suspended_fraction",
     ),
     Metric(
         "suspended_fraction",
@@ -384,6 +412,7 @@ _ALL = (
         noun="share of jobs suspended",
         comparative=SMALLER,
         is_share=True,
+        used_if="suspended_fraction",
     ),
 )
 

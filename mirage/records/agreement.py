@@ -61,20 +61,18 @@ def within(jobs: pl.DataFrame, metrics: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def nearness_of(
-    jobs: pl.DataFrame, recorded: pl.DataFrame, workload: pl.DataFrame | None, metrics: Mapping[str, Any]
+    jobs: pl.DataFrame, recorded: pl.DataFrame, workload: pl.DataFrame, metrics: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """The member `nearness` of metrics.json: what `nearness.nearness` returns, `inconclusive` (why the differences do not measure
     the error of the emulation; "" if they do) and `played_in_full` (share of the processor time of jobs whose requests are all
-    emulated; None if it is not known). None if no job has a wait in the run and in the log.
+    emulated). None if no job has a wait in the run and in the log.
 
-    jobs: columns of jobs.csv; workload: workload.csv, if it is there; metrics: the other members of metrics.json
+    jobs: columns of jobs.csv; workload: workload.csv; metrics: the other members of metrics.json
     """
-    traits = None if workload is None else traits_of(workload)
-    near = nearness.nearness(within(jobs, metrics), schedule_of(recorded), traits, metrics["settings"]["processors"])
-    asked = metrics.get("not_played")
-    played = None if asked is None else 1.0 - asked.get(not_played.ANY, {"share": 0.0})["share"]
-    inconclusive = not_played.inconclusive(asked or {})
-    return None if near is None else {**near, "inconclusive": inconclusive, "played_in_full": played}
+    near = nearness.nearness(within(jobs, metrics), schedule_of(recorded), traits_of(workload), metrics["settings"]["processors"])
+    asked = metrics["not_played"]
+    played = 1.0 - asked.get(not_played.ANY, {"share": 0.0})["share"]
+    return None if near is None else {**near, "inconclusive": not_played.inconclusive(asked), "played_in_full": played}
 
 
 def agreement(pairs: pl.DataFrame, recorded: pl.DataFrame) -> dict[str, Any]:

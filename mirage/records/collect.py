@@ -131,7 +131,7 @@ class Collected:
     launch_cost: float | None
     """What a launch costs, mean of the jobs; null if it was not measured, and nothing was taken off the jobs' programs."""
     launch_cost_error: float | None
-    """Its standard error, the largest of all jobs'; null if it was not measured, as in a run of an earlier release."""
+    """Its standard error, the largest of all jobs'; null if it was not measured."""
     launch_cost_reason: str
     """What of it could not be measured; empty if all was that the jobs need."""
     launches: LaunchCost

@@ -41,8 +41,8 @@ def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_recorded(path: Path, parameter: str) -> pl.DataFrame:
-    """recorded.csv; that of an earlier release has no `eligible`. parameter: what names the file in messages. Raises WrongUse."""
-    return read_csv(path, RECORDED_SCHEMA, parameter, optional=("eligible",))
+    """recorded.csv. parameter: what names the file in messages. Raises WrongUse."""
+    return read_csv(path, RECORDED_SCHEMA, parameter)
 
 
 def schedule_of(recorded: pl.DataFrame) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.records.file_names import (
     CALIBRATION_FILE,
+    COMPARISON_FILE,
     COMPLAINTS_FILE,
     DETAILS_FILE,
     EXPERIMENT_FILE,
@@ -30,6 +31,7 @@ from mirage.records.file_names import (
 )
 from mirage.records.shapes import (
     CALIBRATION_JSON,
+    COMPARISON_JSON,
     COMPLAINTS_JSON,
     EXPERIMENT_JSON,
     JUDGED_JSON,
@@ -58,6 +60,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from mirage.records.run_records import Journal, SigsleepRecords
+
+NOT_OF_THIS_RELEASE = ": it is not of this release"
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class RunFolder:
             except FileNotFoundError:
                 return None
         if fault := shape.fault(self._contents[name], ""):
-            raise Damaged(f"{path}: {fault}")
+            raise Damaged(f"{path}: {fault}{NOT_OF_THIS_RELEASE if fault.endswith(' is missing') else ''}")
         return self._contents[name]
 
     def _object(self, name: str, shape: Shape) -> dict[str, Any]:
@@ -300,9 +304,14 @@ class RunFolder:
 
     @cached_property
     def wait_causes(self) -> dict[str, Any] | None:
-        """Why jobs waited, in metrics.json, of which nothing else is checked; None for a run of an earlier release."""
+        """Why jobs waited, in metrics.json, of which nothing else is checked; None without the file."""
         member: dict[str, Any] | None = self._object(METRICS_FILE, WAITED_JSON).get("wait_causes")
         return member
+
+    @cached_property
+    def comparison(self) -> dict[str, Any]:
+        """comparison.json."""
+        return self._object(COMPARISON_FILE, COMPARISON_JSON)
 
     @cached_property
     def waits(self) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.records.file_names import SIGSLEEP_FILES
+from mirage.records.file_names import SIGSLEEP_FILE
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.strict_json import INSTANT
 from slurm_mirage.jobs import arrays, sigsleep_log
@@ -115,7 +115,7 @@ def read_journal(path: Path) -> Journal:
         halts=history.halts,
         copies=history.copies,
         stale=sorted(history.stale),
-        launch_cost=LaunchCost.of_record(history.start.get("launch_cost", 0.0)),
+        launch_cost=LaunchCost.of_record(history.start["launch_cost"]),
         completion_offset=int(history.start["completion_offset"]),
         last_sign=history.last_sign,
     )
@@ -372,13 +372,10 @@ class SigsleepRecords:
 
 
 def read_sigsleep(folder: Path) -> SigsleepRecords:
-    """Reads the jobs' own records."""
-    records: list[sigsleep_log.Record] = []
-    damage: list[str] = []
-    for path in sorted(folder.glob(SIGSLEEP_FILES)):
-        of_file, parts = sigsleep_log.read_log(path)
-        records += of_file
-        damage += [f"{path.name} at byte {part.offset}: {part.reason}" for part in parts]
+    """Reads the jobs' own records; there are none without the file."""
+    path = folder / SIGSLEEP_FILE
+    records, parts = sigsleep_log.read_log(path) if path.exists() else ([], [])
+    damage = [f"{path.name} at byte {part.offset}: {part.reason}" for part in parts]
     rows = [
         (
             *(r.id, r.slurm_job_id, r.restart, r.start_ns, r.end_ns, r.executed_ns),

@@ -59,8 +59,6 @@ _FAULTS = {
     "suspended, requested or runtime of job {id} is below 0": pl.any_horizontal(pl.col("suspended", "requested", "runtime") < 0),
 }
 """Faults that no line of jobs.csv may have."""
-NEW_COLUMNS = ("preset",)
-"""Columns of jobs.csv that earlier releases did not write."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
             jobs, left_out = _chosen(schedule_of(read_recorded(path, "trace")), wanted)
             return Schedule(jobs, None, *machine, "recorded", _notes(jobs), left_out, beside.immediate_below)
         suspensions = read_csv(run.path / SUSPENSIONS_FILE, SUSPENSIONS_SCHEMA, "trace") if run.has(SUSPENSIONS_FILE) else None
-        every = read_csv(path, JOBS_SCHEMA, "trace", optional=NEW_COLUMNS)
+        every = read_csv(path, JOBS_SCHEMA, "trace")
         check_rows(path, every, _FAULTS, "trace")
         resized = read_allocations(run.path / ALLOCATIONS_FILE, every, "trace") if run.has(ALLOCATIONS_FILE) else None
         again = read_executions(run.path / EXECUTIONS_FILE, every, "trace") if run.has(EXECUTIONS_FILE) else None

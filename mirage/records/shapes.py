@@ -1,6 +1,6 @@
 """The shapes (`strict_json`) of the JSON files in the folder of a run: those that are computed, and those that hosts sent.
 
-The shapes name the members that are read; earlier releases did not write all of them.
+The shapes name the members that are read. One that may be missing (`Maybe`, `IfThere`) is not in every run, or is not measured.
 """
 
 from __future__ import annotations
@@ -62,30 +62,26 @@ _FIGURES = (
     *("dispatch_gap_mean", "dispatch_gap_p99", "dispatch_gap_of_load", "dispatch_gap_jobs", "nodes_lacking", "backfill_cycle_mean"),
     *(name for figures in offers("figures", "FIGURES") for name, *_ in figures),
 )
+_VERDICT = Object({"verdict": Text(words=VERDICTS), "valid": FLAG, "reasons": Each(TEXT), **dict.fromkeys(_FIGURES, _FIGURE)})
+_STRETCH = Object({**dict.fromkeys(("size", "runtime", "judged"), TEXT), **dict.fromkeys(("p1", "p50", "p99"), _FIGURE)})
 _VALIDITY = Object(
     {
-        **dict.fromkeys(_FIGURES, _FIGURE),
-        **dict.fromkeys(("daemons_ended", "broken", "disagreements_by_kind"), Maybe(Named(COUNT))),
+        **_VERDICT.members,
+        **dict.fromkeys(("daemons_ended", "broken", "disagreements_by_kind", "messages"), Maybe(Named(COUNT))),
         "nodes_lacking_most": Maybe(Named(COUNT)),
-        "resolution": Maybe(Named(_FIGURE)),
-        "verdict": Maybe(Text(words=VERDICTS)),
+        "resolution": Named(_FIGURE, needed=("record", "floor")),
         "manager": IfThere(TEXT),
-        "bounds": IfThere(Named(_NUMBER)),
-        "valid": FLAG,
-        "reasons": Each(TEXT),
-        "inconclusive": Maybe(Each(TEXT)),
-        **dict.fromkeys(("inconclusive_metrics", "uncertain_metrics"), IfThere(Named(TEXT))),
-        "thresholds": IfThere(Named(_FIGURE)),
+        "bounds": Named(_NUMBER),
+        "inconclusive": Each(TEXT),
+        **dict.fromkeys(("inconclusive_metrics", "uncertain_metrics"), Named(TEXT)),
+        "thresholds": Named(_FIGURE),
         "event_clock": Maybe(Named(_FIGURE)),
-        "messages": Maybe(Named(COUNT)),
-        "stretch_classes": IfThere(
-            Each(Object({**dict.fromkeys(("size", "runtime", "judged"), TEXT), **dict.fromkeys(("p1", "p50", "p99"), _FIGURE)}))
-        ),
+        "stretch_classes": Each(_STRETCH),
     }
 )
-JUDGED_JSON = Object({"validity": _VALIDITY})
+JUDGED_JSON = Object({"validity": _VERDICT})
 """Of metrics.json only the verdict."""
-MEASURED_JSON = Object({"metrics": Named(_FIGURE), "validity": IfThere(_VALIDITY)})
+MEASURED_JSON = Object({"metrics": Named(_FIGURE), "validity": IfThere(_VERDICT)})
 """Of metrics.json the values of the metrics, and the verdict."""
 _BESIDE = Object(dict.fromkeys(("run", "record", "difference"), OrNull(_FIGURE)))
 _VALUE = Object({"value": OrNull(_FIGURE)})
@@ -123,8 +119,9 @@ _WAIT_CAUSES = Object(
         "longest": Each(Object({"job": COUNT, "waited": _NUMBER, "causes": Named(_NUMBER)})),
     }
 )
-WAITED_JSON = Object({"wait_causes": IfThere(_WAIT_CAUSES)})
+WAITED_JSON = Object({"wait_causes": _WAIT_CAUSES})
 """Of metrics.json only why jobs waited."""
+_ERRORS = Object({**dict.fromkeys(("emulation", "replicas"), _FIGURE), "other_jobs": Maybe(Each(_NUMBER))})
 METRICS_JSON = Object(
     {
         "metrics": Named(_FIGURE),
@@ -138,17 +135,16 @@ METRICS_JSON = Object(
                 **dict.fromkeys(("warmup_cut", "cooldown_cut", "immediate_below", "wait_horizon"), _NUMBER),
             }
         ),
-        "censored": Maybe(Object({"jobs": COUNT, "share": _NUMBER})),
-        "steady": Maybe(
-            Object({"window": OrNull(_WINDOW), "jobs": COUNT, "metrics": OrNull(Named(_FIGURE)), "reason": OrNull(TEXT)})
-        ),
+        "censored": Object({"jobs": COUNT, "share": _NUMBER}),
+        "steady": Object({"window": OrNull(_WINDOW), "jobs": COUNT, "metrics": OrNull(Named(_FIGURE)), "reason": OrNull(TEXT)}),
         "null_reasons": Named(TEXT),
-        "excluded": IfThere(Named(COUNT)),
-        "errors": IfThere(Named(Object({**dict.fromkeys(("emulation", "replicas"), _FIGURE), "other_jobs": Maybe(Each(_NUMBER))}))),
-        "error_reasons": Maybe(Named(TEXT)),
-        "distribution": Maybe(Object({"nodes": Each(_NUMBER), "share": Each(_NUMBER)})),
-        "classes": IfThere(Each(Object({"size": TEXT, "runtime": TEXT, "jobs": COUNT, **_MEANS}))),
-        "wait_causes": IfThere(_WAIT_CAUSES),
+        "excluded": Named(COUNT),
+        "errors": Named(_ERRORS),
+        "error_reasons": Named(TEXT),
+        "distribution": OrNull(Object({"nodes": Each(_NUMBER), "share": Each(_NUMBER)})),
+        "classes": Each(Object({"size": TEXT, "runtime": TEXT, "jobs": COUNT, "errors": Named(_ERRORS), **_MEANS})),
+        "wait_causes": _WAIT_CAUSES,
+        "not_played": Named(Object({"jobs": COUNT, "share": _NUMBER})),
         "nearness": Maybe(_NEARNESS),
         "validity": _VALIDITY,
     }
@@ -161,7 +157,20 @@ STATUS_JSON = Object({"ending": TEXT, "message": TEXT})
 CALIBRATION_JSON = Object({"speed": Number(1e-9, 1e9)})
 """calibration.json: the speed that was chosen for a run."""
 
-COMPARISON_JSON = Object({"configurations": Each(Object({"label": TEXT, "runs": Each(Name())})), "method": Maybe(OBJECT)})
+_METHOD = Object({**dict.fromkeys(("level", "blocks", "cycles", "margin", "equivalence_level"), _NUMBER), "compared": Named(COUNT)})
+_REASONS = Named(Each(TEXT))
+COMPARISON_JSON = Object(
+    {
+        **dict.fromkeys(("baseline", "answer"), TEXT),
+        "configurations": Each(Object({"label": TEXT, "runs": Each(Name())})),
+        "jobs": Named(COUNT, needed=("compared", "left_out")),
+        "settings": OBJECT,
+        "method": _METHOD,
+        "metrics": Named(OBJECT),
+        "classes": Each(OBJECT),
+        "validity": Object({"valid": FLAG, "invalid": _REASONS, "inconclusive": _REASONS}),
+    }
+)
 """comparison.json."""
 
 COMPLAINTS_JSON = Object(

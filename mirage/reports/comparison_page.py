@@ -58,7 +58,7 @@ def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
 
 
 def _verdict(content: Content, runs: Mapping[str, Run]) -> Verdict:
-    invalid, inconclusive = content["validity"]["invalid"], content["validity"].get("inconclusive", {})
+    invalid, inconclusive = content["validity"]["invalid"], content["validity"]["inconclusive"]
     lines = [
         f"{len(reasons)} of {len(runs)} runs are {words}"
         for reasons, words in ((invalid, "not valid"), (inconclusive, "inconclusive"))
@@ -102,7 +102,7 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
             )
         ],
     )
-    # An earlier release may have had fewer metrics.
+    # comparison.json has no metrics that came later.
     known = content["metrics"].keys() - unused
     rest = [name for name, one in METRICS.items() if name in known and name not in main and not one.same_as]
     parts = [part for other in others(content) for part in _findings(content, base, other, rest)]
@@ -160,19 +160,12 @@ def signed(value: float) -> str:
 
 def _method(content: Content) -> str:
     method = content["method"]
-    earlier = method.get("without_emulation_errors", [])
-    unknown = f" It is not known of {', '.join(earlier)}, of an earlier release." if earlier else ""
-    blocks = (
-        f"leaving out each of {number(method['blocks'])} blocks of jobs, where the queue had at least {number(method['cycles'])} "
-        "independent cycles"
-        if "blocks" in method
-        else "a method of an earlier release, whose intervals are too narrow; make compare computes them again"
-    )
     return (
         "Differences are between the means over the runs of each configuration, for the "
         f"{counted(content['jobs']['compared'], 'job')} that could be measured in all runs. Intervals are "
         f"{percent(method['level'])} intervals: for these jobs by the spread of the runs, for others like them also by "
-        f"{blocks}. What the emulation may have added widens both.{unknown} "
+        f"leaving out each of {number(method['blocks'])} blocks of jobs, where the queue had at least {number(method['cycles'])} "
+        "independent cycles. What the emulation may have added widens both. "
         f"p is corrected for all comparisons of metrics, classes and configurations ({_counts(method['compared'])}) by Holm's "
         "method: the chance of any false claim of better or worse is at most 5 % for each. Configurations are equivalent if the "
         f"{percent(method['equivalence_level'])} interval is within {method['margin']:g} % (two one-sided tests at 5 %). "

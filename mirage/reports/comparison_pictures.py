@@ -9,6 +9,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from mirage.metrics.registry import METRICS
 from mirage.reports import theme
 from mirage.reports.distributions import step_lines
 from mirage.reports.pictures import Picture, draw
@@ -18,12 +19,6 @@ from mirage.text.words import percent
 # Largest difference in per cent that is drawn; larger ones are drawn at the edge.
 _FARTHEST = 200.0
 _SAMPLES = 400
-# Short names of metrics for narrow screens.
-_SHORT = {
-    "wait_p95": "95th percentile",
-    "bounded_slowdown_mean": "bounded slowdown",
-    "immediate_fraction": "started at once",
-}
 _SIGNIFICANT, _EQUIVALENT, _UNDECIDED = "significant", "equivalent", "undecided"
 
 FOREST = (
@@ -48,7 +43,7 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
             ends = [pair[question]["percent_interval"] or [pair["percent"]] * 2 for question in (THESE_JOBS, OTHER_JOBS)]
             verdict = pair[THESE_JOBS]["verdict"]
             certainty = _SIGNIFICANT if verdict in DIFFERENT else _EQUIVALENT if verdict == "equivalent" else _UNDECIDED
-            rows.append((_SHORT.get(name, metric["noun"]), pair["percent"], *ends[0], *ends[1], -margin, margin, certainty))
+            rows.append((METRICS[name].short or metric["noun"], pair["percent"], *ends[0], *ends[1], -margin, margin, certainty))
     if not rows:
         return None
     columns = ["metric", "difference", "low", "high", "low of others", "high of others", "below", "above", "certainty"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import altair as alt
 import vl_convert
 
 from mirage.reports.theme import CONFIG
@@ -37,7 +38,8 @@ class Picture:
 
 def draw(chart: Any, name: str, title: str, description: str) -> Picture:
     """Draws an altair chart. `name` consists of letters, digits, - and _; `title` and `description` are plain text."""
-    specification = {**chart.to_dict(), "config": CONFIG}
+    with alt.data_transformers.enable("default", max_rows=None):  # a comparison of many configurations has many rows
+        specification = {**chart.to_dict(), "config": CONFIG}
     return Picture(name, title, description, _described(vl_convert.vegalite_to_svg(specification), name, title, description))
 
 

@@ -207,7 +207,7 @@ def _reasons(run: Run) -> Table:
         ),
         ("machine size", f"constant in the emulation: {counted(run.processors, 'processor')}"),
         ("time limits", f"extended in the emulation for {counted(extended, 'job')} (OVERRUN={knobs.get('OVERRUN', 'extend')})"),
-        ("requests that are not emulated", not_played.in_words(run.metrics.get("not_played") or {}) or "none is known"),
+        ("requests that are not emulated", not_played.in_words(run.metrics["not_played"]) or "none is known"),
         ("the emulation itself", "see Validity"),
     ]
     return Table("Possible causes of different waits", ("cause", "in this run"), rows, prose=(1,))

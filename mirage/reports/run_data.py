@@ -1,4 +1,4 @@
-"""Reads the data of a run's report from the files in its folder; of a run of an earlier release also from the log of its jobs."""
+"""Reads the data of a run's report from the files in its folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population, Window
 from mirage.metrics.registry import job_value
 from mirage.metrics.usage_over_time import profile
-from mirage.records.agreement import nearness_of, within
+from mirage.records.agreement import within
 from mirage.records.file_names import EXPERIMENT_FILE, JOBS_FILE, METRICS_FILE, WORKLOAD_FILE
 from mirage.records.recorded import schedule_of
 from mirage.records.run_folder import RunFolder
@@ -129,16 +129,10 @@ class Run:
         record = self.schedule.jobs.head(0) if self.log_schedule is None else self.log_schedule
         return pairs_of(within(self.schedule.jobs, self.metrics), record)
 
-    @cached_property
+    @property
     def nearness(self) -> Mapping[str, Any] | None:
-        """Member `nearness` of metrics.json, which runs of earlier releases do not have; None if no wait is known in both."""
-        if isinstance(self.recorded, str):
-            return None
-        known: Mapping[str, Any] | None = self.metrics.get("nearness")
-        if known is not None:
-            return known
-        workload = self.folder.workload if self.folder.has(WORKLOAD_FILE) else None
-        return nearness_of(self.schedule.jobs, self.recorded, workload, self.metrics)
+        """Member `nearness` of metrics.json; None if no wait is known in the run and in the log, or `recorded` is none."""
+        return None if isinstance(self.recorded, str) else self.metrics.get("nearness")
 
     @cached_property
     def log_schedule(self) -> pl.DataFrame | None:

@@ -150,19 +150,16 @@ def main_table(run: Run) -> Table:
         log = [] if not run.log_metrics else [figure(name, run.log_metrics.get(name))]
         metric = METRICS[name]
         meaning = metric.explained or meaning_of(metric, settings)
-        value = with_errors(name, run.values[name], run.metrics.get("errors", {}))
+        value = with_errors(name, run.values[name], run.metrics["errors"])
         rows.append((metric.in_sentences, value, *log, meaning))
     return Table("Main metrics, in trace time", tuple(headings), rows, prose=(len(headings) - 1,))
 
 
 def _main_words(run: Run) -> str:
-    known = run.metrics.get("errors", {})
-    of_others = [OTHER_JOBS] if any(one.get("other_jobs") for one in known.values()) else []
-    lines = [ERRORS, *of_others, *(f"{line[0].upper()}{line[1:]}." for line in only_these_jobs(run.metrics))]
-    errors = " ".join(lines) if known else ""
-    return " ".join(
-        filter(None, [f"{sentence[0].upper()}{sentence[1:]}." for sentence in parts_of(run.metrics)] + [errors, _log_words(run)])
-    )
+    of_others = [OTHER_JOBS] if any(one.get("other_jobs") for one in run.metrics["errors"].values()) else []
+    only_these = [f"{line[0].upper()}{line[1:]}." for line in only_these_jobs(run.metrics)]
+    parts = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in parts_of(run.metrics)]
+    return " ".join(filter(None, [*parts, ERRORS, *of_others, *only_these, _log_words(run)]))
 
 
 def _log_words(run: Run) -> str:
@@ -193,7 +190,7 @@ def _distributions(run: Run) -> list[Part]:
 
 def classes(run: Run) -> Iterable[Part]:
     """Tables of size by run time, the larger values darker."""
-    rows = {(row["size"], row["runtime"]): row for row in run.metrics.get("classes", [])}
+    rows = {(row["size"], row["runtime"]): row for row in run.metrics["classes"]}
     if not rows:
         return
     yield Part("", table=class_table("Mean wait", rows, "wait_mean", duration, log_shade), is_wide=True)
@@ -273,7 +270,7 @@ def _verdict_words(run: Run) -> str:
 
 def _verdict_table(run: Run) -> Table:
     validity = run.metrics["validity"]
-    bounds = validity.get("bounds", {})
+    bounds = validity["bounds"]
     rows = []
     for name, words, unit, value in figures_of(validity, run.unused):
         bound = bounds.get(name)
@@ -284,7 +281,7 @@ def _verdict_table(run: Run) -> Table:
 
 
 def _stretch_by_class(run: Run) -> Iterable[Part]:
-    """The table of the classes whose run times the verdict looks at; nothing for a run of an earlier release."""
+    """The table of the classes whose run times the verdict looks at."""
     rows = [
         (
             row["size"],
@@ -293,7 +290,7 @@ def _stretch_by_class(run: Run) -> Iterable[Part]:
             *(value_text(row[name], "share") for name in ("p1", "p50", "p99")),
             {"all": "yes", "median": "its median", "nothing": "no: few jobs"}[row["judged"]],
         )
-        for row in run.metrics["validity"].get("stretch_classes", [])
+        for row in run.metrics["validity"]["stretch_classes"]
     ]
     if rows:
         headings = ("processors", "run time", "jobs", "1st percentile", "median", "99th percentile", "judged")
@@ -313,15 +310,13 @@ def _all_metrics(run: Run) -> Table:
 
 
 def _left_out(run: Run) -> str:
-    listed = [f"{counted(amount, 'job')} ({reason})" for reason, amount in (run.metrics.get("excluded") or {}).items()]
+    listed = [f"{counted(amount, 'job')} ({reason})" for reason, amount in run.metrics["excluded"].items()]
     return f"Left out: {', '.join(listed)}." if listed else "No job is left out."
 
 
 def _not_played(run: Run) -> Iterable[Part]:
-    """Requests of the jobs that were not emulated; nothing in a run of an earlier release."""
-    if (counts := run.metrics.get("not_played")) is None:
-        return
-    if not counts:
+    """Requests of the jobs that were not emulated."""
+    if not (counts := run.metrics["not_played"]):
         yield Part("All requests of the jobs that the log records were emulated.")
         return
     rows = [(not_played.WORDS.get(kind, kind), number(count["jobs"]), percent(count["share"])) for kind, count in counts.items()]

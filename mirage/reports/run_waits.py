@@ -28,9 +28,9 @@ _GROUPS = (
 
 
 def section(run: Run) -> Section | None:
-    """The section; None for a run of an earlier release, or in which no job waited."""
-    member = run.metrics.get("wait_causes")
-    if not member or not member["waited"]:
+    """The section; None if no job waited."""
+    member = run.metrics["wait_causes"]
+    if not member["waited"]:
         return None
     parts = [Part(_words(member), timeline=_over_time(run, member), table=_causes(member), is_wide=True)]
     parts += [Part("", table=table, is_wide=True) for table in _tables(member)]

@@ -21,7 +21,7 @@ from mirage.text.words import counted
 from mirage.verdict.features import unused_in_all
 from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, WORDS
 
-DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
+DRAWN = tuple(name for name, metric in METRICS.items() if metric.in_sweep == "shown")
 _FILLS = {WORDS[VALID]: theme.BLUE, WORDS[INVALID]: "white", WORDS[INCONCLUSIVE]: "#bbbbbb"}
 
 
@@ -54,7 +54,7 @@ def _summary(lines: list[dict[str, str]]) -> str:
 
 def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
     rows = [
-        (f"{line['shrink']} %", line["ending"], *(figure(name, _value(line[name])) for name in DRAWN), line["completed"])
+        (f"{line['shrink']} %", line["ending"], *(figure(name, _value(line.get(name))) for name in DRAWN), line["completed"])
         for line in lines
     ]
     headings = ("SHRINK", "verdict", *(METRICS[name].in_sentences for name in DRAWN), "jobs completed")
@@ -77,13 +77,13 @@ def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
     yield Section("How to reproduce the numbers", [Part(CHECK, table=table, is_wide=True)])
 
 
-def _value(text: str) -> float | None:
+def _value(text: str | None) -> float | None:
     return float(text) if text else None
 
 
 def metric_picture(name: str, lines: list[dict[str, str]]) -> Picture | None:
     """The picture of a metric by shrink factor; None if no run has it."""
-    known = [(float(line["shrink"]), value, line["ending"]) for line in lines if (value := _value(line[name])) is not None]
+    known = [(float(line["shrink"]), value, line["ending"]) for line in lines if (value := _value(line.get(name))) is not None]
     if not known:
         return None
     metric = METRICS[name]

@@ -27,31 +27,6 @@ from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance, holm
 ANSWER, ANSWER_CENSORED = "wait_mean", "wait_restricted_mean"
 """The metric of the last line, and the one that takes its place where too many jobs of a run never started."""
 
-OF_ONLY_WAITS = frozenset(
-    (
-        "wait_mean",
-        "wait_median",
-        "wait_p90",
-        "wait_p95",
-        "wait_p99",
-        "wait_max",
-        "wait_restricted_mean",
-        "W",
-        "W1",
-        "W2",
-        "W3",
-        "W4",
-        "slowdown_mean",
-        "bounded_slowdown_mean",
-        "pp_bounded_slowdown_mean",
-        "weighted_slowdown",
-        "weighted_slowdown_processors",
-        "loss_of_capacity",
-        "loss_of_capacity_available",
-    )
-)
-"""Metrics that only waits can change, apart from suspensions and run times, which are the workload's, and nodes out of service."""
-
 _SHARES = {"answer": 0.5, "main": 0.25, "rest": 0.25}  # of the 5 %
 _TIMES = (2, 3, 4, 6, 10, 20)
 _MOST_REPLICAS = 100
@@ -67,16 +42,14 @@ def answer_of(runs: Iterable[Metrics]) -> str:
 
 
 def is_invalid(run: Metrics) -> bool:
-    """Whether the verdict on a run is that it is invalid; an earlier release has only the verdicts valid and invalid."""
-    validity = run["validity"]
-    return not validity["valid"] and validity.get("verdict") != "inconclusive"
+    """Whether the verdict on a run is that it is invalid."""
+    return bool(run["validity"]["verdict"] == "invalid")
 
 
 def resolved_by(run: Metrics) -> float:
-    """Seconds below which a run does not resolve a wait; of an earlier release the threshold of an immediate start, which grew with
-    SPEED and SHRINK. run: its metrics.json"""
-    resolution = run["validity"].get("resolution")
-    return float(max(resolution["record"], resolution["floor"]) if resolution else run["settings"]["immediate_below"])
+    """Seconds below which a run does not resolve a wait. run: its metrics.json"""
+    resolution = run["validity"]["resolution"]
+    return float(max(resolution["record"], resolution["floor"]))
 
 
 def hardly_waits(runs: Collection[Metrics]) -> bool:
@@ -91,10 +64,10 @@ def error_of(kind: str, name: str, run: Metrics, of_class: tuple[str, str] | Non
 
     kind: emulation: by how much the emulation may have changed it; replicas: by how much two runs of the configuration may differ
     """
-    errors = run.get("errors", {})
+    errors = run["errors"]
     if of_class is not None:
-        rows = [row for row in run.get("classes", []) if (row["size"], row["runtime"]) == of_class]
-        errors = rows[0].get("errors", {}) if rows else {}
+        rows = [row for row in run["classes"] if (row["size"], row["runtime"]) == of_class]
+        errors = rows[0]["errors"] if rows else {}
     error = (errors.get(name) or {}).get(kind)
     return None if error is None else float(error)
 
@@ -112,16 +85,16 @@ def hindrance(
         if is_invalid(metrics):
             return f"{folder} is not valid"
     for folder, metrics in runs.items():
-        reasons = censoring_reasons(metrics) | metrics["validity"].get("inconclusive_metrics", {})
+        reasons = censoring_reasons(metrics) | metrics["validity"]["inconclusive_metrics"]
         if name in reasons:
             return f"{reasons[name]} ({folder})"
-    if name in OF_ONLY_WAITS:
+    if METRICS[name].of_only_waits:
         resolved = max(map(resolved_by, runs.values()))
         short = max(means) < resolved if METRICS[name].unit == "s" else False
         if short or hardly_waits(runs.values()):
             return f"waits below {resolved:.3g} s are not resolved by these runs"
     for folder, metrics in runs.items():
-        if "errors" in metrics and error_of("emulation", name, metrics, of_class) is None:
+        if error_of("emulation", name, metrics, of_class) is None:
             return f"what the emulation adds to it is not known ({folder})"
     return None
 

@@ -51,7 +51,6 @@ class Run:
     folder: name of its folder
     jobs: its jobs.csv (`jobs_frame.JOBS_SCHEMA`)
     metrics: its metrics.json
-    immediate_below: that of its `Schedule`; metrics.json of an earlier release may have another one
     suspensions, allocations, executions: its suspensions.csv, allocations.csv and executions.csv, where they exist
     """
 
@@ -60,7 +59,6 @@ class Run:
     folder: str
     jobs: pl.DataFrame
     metrics: Mapping[str, Any]
-    immediate_below: float = 0.0
     suspensions: pl.DataFrame | None = None
     allocations: pl.DataFrame | None = None
     executions: pl.DataFrame | None = None
@@ -113,9 +111,6 @@ class _Comparison:
                 raise WrongUse(
                     f"{run.folder} was measured on another machine or with other settings than {runs[0].folder}", parameter="run"
                 )
-        # One threshold for all runs, also if some were measured with another one.
-        below = [max(run.immediate_below, run.metrics["settings"]["immediate_below"]) for run in self.runs]
-        self.settings["immediate_below"] = max(below)
         self.places = {label: [i for i, run in enumerate(self.runs) if run.label == label] for label in self.labels}
         all_pairs = list(combinations(self.labels, 2))
         self.pairs = all_pairs if len(self.labels) <= ALL_PAIRS else [pair for pair in all_pairs if pair[0] == self.labels[0]]
@@ -169,7 +164,7 @@ class _Comparison:
 
     def content(self) -> dict[str, Any]:
         validity = {run.folder: run.metrics["validity"] for run in self.runs}
-        unsure = {run: verdict["reasons"] for run, verdict in validity.items() if verdict.get("verdict") == "inconclusive"}
+        unsure = {run: verdict["reasons"] for run, verdict in validity.items() if verdict["verdict"] == "inconclusive"}
         invalid = {run.folder: run.metrics["validity"]["reasons"] for run in self.runs if is_invalid(run.metrics)}
         metrics = {name: self.add_claims(name) for name in METRICS}
         classes = [{**description, "jobs": jobs, "metrics": self._class(group)} for description, jobs, group in self.classes]
@@ -189,7 +184,6 @@ class _Comparison:
                 "compared": compared,
                 "margin": self.margin,
                 "equivalence_level": EQUIVALENCE_LEVEL,
-                "without_emulation_errors": [run.folder for run in self.runs if "errors" not in run.metrics],
             },
             "settings": self.settings,
             "answer": answer,

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mirage.metrics.formulas import Maximum, Quantile, Settings, expression
+from mirage.metrics.formulas import Maximum, OfSchedule, Quantile, Settings, expression
 from mirage.metrics.measured_jobs import Window
 from mirage.metrics.registry import METRICS
 from mirage.statistics.intervals import Floats, ratios
@@ -43,7 +43,7 @@ _DEPTH = 500
 """Waiting jobs with a reservation under conservative backfilling: Slurm's default of bf_max_job_test."""
 _SEED = 1
 
-_WINDOW_METRICS = ("utilisation", "makespan")
+_OF_USE = {name: one.of_use for name, metric in METRICS.items() if isinstance(one := metric.formula, OfSchedule) and one.of_use}
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def values(run: MeasuredRun) -> dict[str, float]:
 
 def estimated(settings: Settings) -> list[str]:
     """Names of the metrics whose error is estimated: those over jobs that have nothing to do with suspensions, and two more."""
-    return [*_sums(settings)[0], *(name for name, _ in _order_statistics()), *_WINDOW_METRICS]
+    return [*_sums(settings)[0], *(name for name, _ in _order_statistics()), *_OF_USE]
 
 
 # ---- schedules ----
@@ -421,7 +421,7 @@ def _over_jobs(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], set
 
 
 def _over_time(workload: _Arrays, schedule: _Schedule, run: MeasuredRun, last: float) -> list[float]:
-    """Values of _WINDOW_METRICS. The window ends as much earlier or later as the last job. last: end of the recorded schedule"""
+    """Values of _OF_USE. The window ends as much earlier or later as the last job. last: end of the recorded schedule"""
     ran = ~np.isnan(workload.start)
     start, end, executed = schedule.start[ran], schedule.end[ran], schedule.run[ran]
     begin, until = run.window.begin, run.window.end + float(end.max()) - last
@@ -429,4 +429,4 @@ def _over_time(workload: _Arrays, schedule: _Schedule, run: MeasuredRun, last: f
     share = executed / np.maximum(end - start, _SHORTEST)
     used = float((workload.m[ran] * share * inside).sum())
     length = until - begin
-    return [used / (run.settings.processors * length) if length > 0 else np.nan, length]
+    return [of_use(used, run.settings.processors, length) if length > 0 else np.nan for of_use in _OF_USE.values()]

@@ -16,8 +16,6 @@ from mirage.statistics.sums_over_jobs import FOR_OTHER_JOBS, ForOthers
 NOT_SHOWN = "intervals of this metric for other jobs were not shown to hold"
 NOTHING_VARIES = "all parts of the jobs have the same value, or none"
 
-_FROM_ONE = frozenset({"bounded_slowdown_mean"})
-
 
 def intervals(inside: pl.DataFrame, settings: Settings) -> dict[str, tuple[float, float] | str]:
     """The interval of each metric, or why it has none.
@@ -34,6 +32,6 @@ def intervals(inside: pl.DataFrame, settings: Settings) -> dict[str, tuple[float
             ends[name] = NOTHING_VARIES
         else:
             value, half = float(found.rest[column]), chance.half_width((1 - LEVEL) / 2)
-            least, most = 1.0 if name in _FROM_ONE else 0.0, 1.0 if METRICS[name].is_share else math.inf
-            ends[name] = max(least, value - half), min(most, value + half)
+            most = 1.0 if METRICS[name].is_share else math.inf
+            ends[name] = max(METRICS[name].least, value - half), min(most, value + half)
     return ends

@@ -28,8 +28,7 @@ from mirage.statistics.other_jobs import BLOCKS, CYCLES, blocks, cycles, first_t
 
 CLASS_METRICS = ("wait_mean", "bounded_slowdown_mean")
 """Metrics that are compared for each class too: means over all of its jobs."""
-FOR_OTHER_JOBS = ("wait_mean", "W", "response_mean", "bounded_slowdown_mean", "pp_bounded_slowdown_mean", "immediate_fraction")
-"""Metrics that have intervals for other jobs: those of which docs/accuracy.md shows how often they hold."""
+FOR_OTHER_JOBS = tuple(name for name, metric in METRICS.items() if metric.for_other_jobs)
 
 
 @dataclass(frozen=True)

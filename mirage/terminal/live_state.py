@@ -243,9 +243,8 @@ def read_points(directory: Path, run: str, since: float) -> deque[Point]:
         lines = stream.read(_LAST_BYTES).split(b"\n")[is_cut:-1]
     for fields in map(_fields, lines):
         row = dict(zip(heading, fields, strict=False)) if len(fields) == len(heading) else {}
-        # Files of earlier releases have no processors.
         with suppress(ValueError, KeyError):
-            busy = row.get("processors_busy")
+            busy = row["processors_busy"]
             point = Point(float(row["real"]), float(row["pending"]), float(busy) if busy else None)
             if since <= point.real < math.inf and 0 <= point.pending < math.inf and 0 <= (point.busy or 0) < math.inf:
                 points.append(point)

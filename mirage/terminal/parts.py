@@ -36,8 +36,8 @@ def _measured(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def _steady(metrics: Mapping[str, Any]) -> list[str]:
-    steady = metrics.get("steady")
-    if steady is None or steady["window"] is None:
+    steady = metrics["steady"]
+    if steady["window"] is None:
         return []
     what = "without the first and the last tenth of the submissions' time"
     if steady["metrics"] is None:
@@ -48,7 +48,7 @@ def _steady(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def _censored(metrics: Mapping[str, Any]) -> list[str]:
-    censored = metrics.get("censored") or {"jobs": 0}
+    censored = metrics["censored"]
     if not censored["jobs"]:
         return []
     mean = metrics["metrics"].get("wait_restricted_mean")

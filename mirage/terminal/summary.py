@@ -63,7 +63,7 @@ def show(run: RunFolder, screen: Screen) -> None:
         parts.append(f"also: {', '.join(figures)}")
     if happened := metrics.get("events"):
         parts.append(events_line(happened))
-    if left_out := [f"{count} {reason}" for reason, count in metrics.get("excluded", {}).items()]:
+    if left_out := [f"{count} {reason}" for reason, count in metrics["excluded"].items()]:
         parts.append(f"left out of the metrics: {', '.join(left_out)}")
     parts += [*limits_of(metrics), *_inconclusive(metrics)]
     print_all(screen, *parts, *trust({run.name: metrics}, unused), f"all metrics and figures: make metrics RUN={run.name}")
@@ -81,7 +81,7 @@ def events_line(member: Content) -> str:
 def _inconclusive(metrics: Content) -> list[str]:
     """A line for each reason for which main metrics of the run are inconclusive."""
     # Those that the emulation may have changed too much are in the reason of the ending.
-    reasons = {name: why for name, why in metrics["validity"].get("inconclusive_metrics", {}).items() if METRICS[name].is_main}
+    reasons = {name: why for name, why in metrics["validity"]["inconclusive_metrics"].items() if METRICS[name].is_main}
     return [
         f"{', '.join(name for name, one in reasons.items() if one == why)}: inconclusive, {why}"
         for why in dict.fromkeys(reasons.values())
@@ -100,7 +100,7 @@ def _main_table(metrics: Content, rows: Collection[tuple[str, float | None, str,
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("meaning")
     for name, value, unit, meaning in rows:
-        metric, of_metric = METRICS[name], metrics.get("errors", {}).get(name, {})
+        metric, of_metric = METRICS[name], metrics["errors"].get(name, {})
         errors = [error_text(of_metric.get(kind)) for kind in kinds]
         text = metric.in_sentences if is_narrow else metric.explained or meaning
         table.add_row(name, rounded_text(value, unit, is_short=is_narrow), *errors, meaning if value is None else text)
@@ -153,7 +153,7 @@ def _verdict(runs: Mapping[str, Content], shares: list[float]) -> str:
 
 def _shares(validity: Content, unused: Set[str]) -> Iterator[tuple[float, str]]:
     """How much of its bound each known figure is, and the figure in words."""
-    names, bounds = names_of(validity.get("manager", "")), validity.get("bounds", {})
+    names, bounds = names_of(validity.get("manager", "")), validity["bounds"]
     for name, _, unit, value in figures_of(validity, unused):
         if name in bounds and isinstance(value, (int, float)):
             share = abs(value) / bounds[name] if bounds[name] else math.inf if value else 0.0
@@ -166,7 +166,7 @@ def _largest_error(runs: Mapping[str, Content], kind: str) -> str:
     shares = [
         (error / abs(values[name]), error, name, run)
         for run, content in runs.items()
-        for values, errors in [(content["metrics"], content.get("errors", {}))]
+        for values, errors in [(content["metrics"], content["errors"])]
         for name in main_of([values])
         if METRICS[name].is_main and values.get(name) and (error := errors.get(name, {}).get(kind)) is not None
     ]

@@ -138,7 +138,7 @@ _ERRORS = {
 
 def kinds_of_errors(metrics: Mapping[str, Any]) -> list[str]:
     """The kinds of errors that any metric in metrics.json has."""
-    errors = metrics.get("errors", {}).values()
+    errors = metrics["errors"].values()
     return [kind for kind in _ERRORS if any(of_metric.get(kind) is not None for of_metric in errors)]
 
 
@@ -157,13 +157,13 @@ def error_text(error: float | Sequence[float] | None) -> str:
 
 def only_these_jobs(metrics: Mapping[str, Any]) -> list[str]:
     """A line that says why the mean wait has no interval for other jobs, if they have too few cycles for it."""
-    reasons = metrics.get("error_reasons", {}).get("wait_mean", "").split("; ")
+    reasons = metrics["error_reasons"].get("wait_mean", "").split("; ")
     return [reason.removeprefix("other_jobs: ") for reason in reasons if ONLY_THESE in reason]
 
 
 def errors_text(metrics: Mapping[str, Any], name: str, kinds: Sequence[str]) -> str:
     """A metric's errors, in its unit, with two digits: " ± 9.1 ± 61 (230 to 410)"; "" if it has none."""
-    errors = {kind: metrics.get("errors", {}).get(name, {}).get(kind) for kind in kinds}
+    errors = {kind: metrics["errors"].get(name, {}).get(kind) for kind in kinds}
     if all(error is None for error in errors.values()):
         return ""
     shown = {kind: error_text(error) for kind, error in errors.items()}
@@ -249,12 +249,12 @@ def show(metrics: dict[str, Any], screen: Screen, experiment: Mapping[str, Any] 
             parts.append(about_errors(kinds))
         parts += only_these_jobs(metrics)
     parts += parts_of(metrics)
-    parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
-    classes = metrics.get("classes", [])
+    parts += [f"left out: {count} ({reason})" for reason, count in metrics["excluded"].items()]
+    classes = metrics["classes"]
     if len({(row["size"], row["runtime"]) for row in classes if ALL not in (row["size"], row["runtime"])}) > 1:
         parts += ["", "bounded slowdown, mean by processors and run time:", classes_table(classes)]
     if validity := metrics.get("validity"):
-        bounds = validity.get("bounds", {})
+        bounds = validity["bounds"]
         known = [
             (name, value_text(value, unit), _with_bound(words, bounds.get(name), unit))
             for name, words, unit, value in figures_of(validity, unused)

@@ -55,7 +55,6 @@ _NAMES = {
     "dispatch_gap_mean": "the time by which waiting jobs were started late, in the mean,",
     "dispatch_gap_of_load": "the time for which free processors were not given to waiting jobs",
     "backfill_cycle_mean": "mean {cycle}",
-    "backfill_cycle_max": "longest {cycle}",  # bounded by earlier releases
     "clock_offset_max": "the difference between the hosts' clocks",
     "false_quiet_share": "the time that the event clock may have let pass while the host worked",
     **{bound.figure: bound.name for bound in aspects.bounds()},

@@ -35,8 +35,8 @@ def _knob(name: str, unused: str, *others: str) -> Feature:
     return Feature(lambda _, given: given(name, unused), (name, *others))
 
 
-def _metrics(main_if: str) -> tuple[str, ...]:
-    return tuple(name for name, metric in METRICS.items() if metric.main_if == main_if)
+def _metrics(feature: str) -> Feature:
+    return Feature(_positive(feature), tuple(name for name, metric in METRICS.items() if metric.feature == feature))
 
 
 def _of_aspect(rows: aspects.Rows) -> Feature:
@@ -47,10 +47,9 @@ def _of_aspect(rows: aspects.Rows) -> Feature:
     )
 
 
+_OF_ASPECTS = {name for rows in aspects.rows() for name in rows.metrics}
 _FEATURES = (
-    Feature(_positive("suspended_fraction"), ("suspensions_mean", "suspended_mean", "suspended_fraction")),
-    Feature(_positive("wasted_fraction"), _metrics("wasted_fraction")),
-    Feature(_positive("absent_fraction"), _metrics("absent_fraction")),
+    *map(_metrics, dict.fromkeys(one.feature for name, one in METRICS.items() if one.feature and name not in _OF_ASPECTS)),
     *map(_of_aspect, aspects.rows()),
     # Only with a constant speed above 1 is a launch taken off a job.
     Feature(

@@ -16,6 +16,7 @@ from polars import col
 from mirage.metrics import classes as job_classes
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
+from mirage.metrics.registry import METRICS
 from mirage.records.collect import Collected
 from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
@@ -25,14 +26,6 @@ from mirage.verdict.thresholds import KNOWN_SHARE
 from slurm_mirage.rm.evidence import Scheduling
 
 NO_DELAYS = "no delays of an emulation are recorded with this schedule"
-
-_LIKE = {
-    "W3": "W1",
-    "wait_restricted_mean": "wait_mean",
-    "useful_utilisation": "utilisation",
-    "utilisation_available": "utilisation",
-}
-"""Metrics that are not estimated, and others, made of the same waits or times, whose errors are the same share of their values."""
 
 _Error = float | tuple[float, float] | str
 """A half width, both ends of an interval, or why there is none."""
@@ -81,9 +74,6 @@ def errors(
         )
         whole, classes, replicas = half_widths.emulation, half_widths.classes, half_widths.replicas
         emulation |= whole
-        if (wasted := measured["metrics"]["wasted_fraction"]) is not None and "utilisation" in emulation:
-            # Which work is lost stays as it was.
-            emulation["goodput"] = float(emulation["utilisation"]) * (1 - wasted)
         emulation |= _like_others(measured["metrics"], emulation)
         capacity = settings.processors * population.window.length
         emulation |= aspects.errors(run, measured["metrics"], emulation, capacity)
@@ -130,9 +120,10 @@ def _rounded(width: float | None) -> float | None:
 
 
 def _like_others(values: Mapping[str, float | None], emulation: Mapping[str, float | str]) -> dict[str, float]:
-    """Half widths of the metrics of _LIKE. Where either value is 0 the half width is that of the other metric."""
+    """Half widths of the metrics with `error_like`. Where either value is 0 the half width is that of the other metric."""
     half_widths = {}
-    for name, other in _LIKE.items():
+    for name, metric in METRICS.items():
+        other = metric.error_like
         error, value, of_other = emulation.get(other), values.get(name), values.get(other)
         if isinstance(error, float) and value is not None and of_other is not None:
             half_widths[name] = error * value / of_other if value and of_other else error

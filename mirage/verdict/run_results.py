@@ -74,7 +74,7 @@ def results(
             raise
         uncut, cuts = f"{error.message}; the whole schedule is measured", ("0", "0")
         member = metrics.compute(jobs, processors, nodes, tau, **whole)
-    if "not_played" in workload.columns:  # not in a folder of an earlier release
+    if "not_played" in workload.columns:  # not in that of a calibration
         plain = set(run.journal.plain)
         refused = {row.id for row in run.read_plan() if row.index in plain} if plain else set()
         member["not_played"] = not_played.counts(not_played.with_refused(workload, refused))

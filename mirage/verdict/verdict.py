@@ -14,14 +14,14 @@ WORDS = {VALID: "valid", INVALID: "not valid", INCONCLUSIVE: "inconclusive"}
 
 
 def verdict_of(validity: Mapping[str, Any]) -> str:
-    """VALID, INVALID or INCONCLUSIVE. Folders of an earlier release tell only whether the run is valid."""
-    verdict: str = validity.get("verdict") or (VALID if validity["valid"] else INVALID)
+    """VALID, INVALID or INCONCLUSIVE."""
+    verdict: str = validity["verdict"]
     return verdict
 
 
 def inconclusive_metrics(validity: Mapping[str, Any]) -> dict[str, str]:
     """The metrics that a run does not resolve, or that the emulation may have changed too much, with the reasons."""
-    return {**validity.get("uncertain_metrics", {}), **validity.get("inconclusive_metrics", {})}
+    return {**validity["uncertain_metrics"], **validity["inconclusive_metrics"]}
 
 
 def worst(verdicts: Iterable[str]) -> str:

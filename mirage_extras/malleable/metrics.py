@@ -50,6 +50,7 @@ METRICS: tuple[Metric, ...] = (
         OfSchedule(useful_utilisation),
         better="higher",
         noun="utilisation by useful work",
+        error_like="utilisation",
         explained="work done, each job's in processors and run time of its submission, over all that the machine had",
         is_share=True,
         main_if="resizes_mean",

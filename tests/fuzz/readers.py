@@ -23,6 +23,7 @@ from slurm_mirage.base.hostlist import expand
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.replay import journal
+from slurm_mirage.replay.launch_cost import REAL_TIME
 from tests.fuzz import run_readers
 
 LOGS = Path(__file__).parents[1] / "logs"
@@ -103,6 +104,7 @@ EVENTS = (
         "controller_log_offset": 0,
         "plan_sha256": "0",
         "earlier_ids": [],
+        "launch_cost": REAL_TIME.record(),
         "run": "r",
     },
     {"event": "submitted", "index": 0, "slurm_id": 1, "real": 101.0, "due": 100.5, "retries": 0},

@@ -25,6 +25,7 @@ from mirage.terminal.screen import Screen
 from mirage.verdict.features import unused_rows
 from mirage.verdict.run_results import results
 from slurm_mirage.base.files import read_json
+from slurm_mirage.replay.launch_cost import LaunchCost, Width
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from run_folders import REAL_ZERO, VIRTUAL_ZERO, MadeFolder, with_contents
@@ -55,7 +56,7 @@ def run_folder() -> Path:
     """The folder of a finished run, with its results, in this process's own copy."""
     folder = Path(tempfile.mkdtemp(prefix="fuzz-run-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    made = MadeFolder(folder, speed=10.0, launch_cost=0.03)
+    made = MadeFolder(folder, speed=10.0, launch_cost=LaunchCost(Width(1, 0.03, 0.001, 25)).record())
     for number in range(6):
         job = made.job(due=20.0 * number, runtime=15.0 + number, processors=4 * (number + 1))
         made.played(job, start=20.0 * number + 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from simulated_runs import in_run
 
 from mirage.metrics import metrics
 from mirage.statistics.comparison import Run
@@ -59,8 +60,8 @@ def run_of(
     if like is not None:
         return Run(label, replica, f"{label}-{replica}", jobs, like.metrics)
     none = pl.DataFrame(schema=metrics.SUSPENSIONS_SCHEMA)
-    found = metrics.compute(jobs, NODES, NODES, suspensions=none) | {"validity": {"valid": True, "reasons": []}}
-    return Run(label, replica, f"{label}-{replica}", jobs, found)
+    found = metrics.compute(jobs, NODES, NODES, suspensions=none)
+    return Run(label, replica, f"{label}-{replica}", jobs, in_run(found))
 
 
 def with_errors(run: Run, *, emulation: float = 0.0, replicas: float | None = None) -> Run:

@@ -14,6 +14,7 @@ import polars as pl
 import simulated_runs
 
 from mirage.campaign.conclusion import Member, conclude
+from mirage.campaign.sweep_table import SHOWN
 from mirage.records import wait_causes
 from mirage.records.recorded import recorded_of
 from mirage.records.run_folder import RunFolder
@@ -185,15 +186,11 @@ def a_comparison(folder: Path) -> None:
 
 
 def a_sweep(folder: Path) -> None:
-    known = [name for name in _COLUMNS if name not in ("shrink", "run", "ending", "completed")]
-    lines = [",".join(("shrink", "run", "ending", "completed", *known))]
+    lines = [",".join(("shrink", "run", "ending", "completed", *SHOWN))]
     for shrink, ending, value in ((100, "ok", "10"), (50, "ok", "12.5"), (20, "inconclusive", "13"), (10, "invalid", "")):
-        lines.append(",".join((str(shrink), f"s-{shrink}", ending, "60", *([value] * len(known)))))
+        lines.append(",".join((str(shrink), f"s-{shrink}", ending, "60", *([value] * len(SHOWN)))))
     (_there(folder) / "sweep.csv").write_text("\n".join(lines) + "\n")
     (folder / "experiment.json").write_text(json.dumps({"inputs": {"SHRINK": "100,50,10"}}))
-
-
-_COLUMNS = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
 
 
 def a_full_log(path: Path) -> None:

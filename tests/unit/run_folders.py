@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from journals import start_event
 
 from mirage.records.collect import Collected, collect
 from mirage.records.run_folder import RunFolder
@@ -41,16 +42,15 @@ class MadeFolder:
     numbers it 100 + id.
     """
 
-    def __init__(self, folder: Path, speed: float = 1.0, shrink: float = 100.0, zone: int = 0, **start_event: Any) -> None:
+    def __init__(self, folder: Path, speed: float = 1.0, shrink: float = 100.0, zone: int = 0, **start: Any) -> None:
         self.folder, self.speed, self.shrink, self.zone = folder, speed, shrink, zone
         self.clock_kind = "constant"
         self.hosts: list[dict[str, str]] = []
         self.result: dict[str, Any] = {}
         self.plan: list[PlanRow] = []
         self.lags: list[float] = []
-        start = {"virtual": VIRTUAL_ZERO, "boot_id": "0", "boot_time": 1, "next_id": 101, "slurm_version": "22.05.8"}
-        start |= {"plan_sha256": "", "completion_offset": 0, "controller_log_offset": 0, "earlier_ids": []}
-        self.events: list[dict[str, Any]] = [self._event("start", 0.0, **start, **start_event)]
+        known = {"real": REAL_ZERO, "virtual": VIRTUAL_ZERO, "boot_id": "0", "next_id": 101, "slurm_version": "22.05.8"}
+        self.events: list[dict[str, Any]] = [start_event(**known | start)]
         self.jobcomp = self.suspended = ""
         self.freed: dict[int, tuple[float, float]] = {}
         self.sigsleep = b""
@@ -100,7 +100,8 @@ class MadeFolder:
         self.plan.append(row)
         self.lags.append(lag)
         times = {"submit": ORIGIN + due * 100 / self.shrink, "runtime": runtime * 100 / self.shrink}
-        self.workload.append({"id": number, **times, "requested": 3600.0, "processors": processors, **workload})
+        own = {"requested": 3600.0, "processors": processors, "ran": True, "preset": "", "not_played": ""}
+        self.workload.append({"id": number, **times, **own, **workload})
         if submitted:
             self.submitted(number, 100 + number, lag)
         return number

@@ -11,7 +11,10 @@ import polars as pl
 
 from mirage.metrics import metrics
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
+from mirage.records import agreement, wait_causes
+from mirage.records.run_folder import RunFolder
 from mirage.simulation import simulation
+from mirage.statistics.sums_over_jobs import CLASS_METRICS
 from mirage.workloads import models
 
 
@@ -46,6 +49,31 @@ def jobs_of(
     )
 
 
+def verdict(word: str = "valid", *reasons: str, **figures: Any) -> dict[str, Any]:
+    """The member "validity" of metrics.json, with all that is always there. figures: others, or in place of those"""
+    named = {name: {} for name in ("inconclusive_metrics", "uncertain_metrics", "bounds", "thresholds")}
+    listed = {"reasons": list(reasons), "inconclusive": list(reasons) if word == "inconclusive" else [], "stretch_classes": []}
+    return {"verdict": word, "valid": word == "valid", "resolution": {"record": 1.0, "floor": 0.5}, **named, **listed, **figures}
+
+
+def in_run(measured: dict[str, Any], validity: dict[str, Any] | None = None) -> dict[str, Any]:
+    """metrics.json of a run whose emulation added nothing and in which nobody waited. measured: of `metrics.compute`"""
+    errors = {name: {"emulation": 0.0, "other_jobs": None} for name in measured["metrics"]}
+    classes = [{**row, "errors": {name: {"emulation": 0.0} for name in CLASS_METRICS}} for row in measured["classes"]]
+    spans, nobody = pl.DataFrame(schema=wait_causes.WAITS_SCHEMA), pl.DataFrame(schema=JOBS_SCHEMA)
+    users = pl.DataFrame(schema={"id": pl.Int64, "user": pl.Int64})
+    causes = wait_causes.summary(spans, nobody, users, 1, has_reasons=False)
+    of_run = {"errors": errors, "error_reasons": {}, "classes": classes, "not_played": {}, "wait_causes": causes}
+    return measured | of_run | {"validity": verdict() if validity is None else validity}
+
+
+def nearness(folder: Path, jobs: pl.DataFrame, measured: dict[str, Any]) -> dict[str, Any] | None:
+    """The member "nearness" of metrics.json, from the recorded.csv and the workload.csv in the folder."""
+    run = RunFolder(folder)
+    assert run.recorded is not None
+    return agreement.nearness_of(jobs, run.recorded, run.workload, measured)
+
+
 def write(
     folder: Path,
     jobs: pl.DataFrame,
@@ -64,12 +92,14 @@ def write(
         pl.DataFrame(schema={"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}) if suspensions is None else suspensions
     )
     measured = metrics.compute(jobs, nodes * cpus, nodes, suspensions=known, allocations=allocations)
-    bounds = {"submit_lag_p99": 10.0, "backfill_cycle_max": 30.0}
-    validity = {"valid": not invalid, "reasons": list(invalid), "submit_lag_p99": 1.5, "backfill_cycle_max": 0.5, "bounds": bounds}
-    validity |= {
-        "stretch_classes": [{"size": "2-4", "runtime": "all", "jobs": 30, "p1": -0.02, "p50": 0.01, "p99": 0.3, "judged": "median"}]
-    }
-    measured["validity"] = validity | {"broken": {"lost": 0}, "limits_extended": 0}
+    figures: dict[str, Any] = {"submit_lag_p99": 1.5, "backfill_cycle_max": 0.5, "broken": {"lost": 0}, "limits_extended": 0}
+    figures["bounds"] = {"submit_lag_p99": 10.0, "start_latency_p99": 30.0}
+    figures["stretch_classes"] = [
+        {"size": "2-4", "runtime": "all", "jobs": 30, "p1": -0.02, "p50": 0.01, "p99": 0.3, "judged": "median"}
+    ]
+    measured = in_run(measured, verdict("invalid" if invalid else "valid", *invalid, **figures))
+    if (folder / "recorded.csv").exists():
+        measured["nearness"] = nearness(folder, jobs, measured)
     chosen = {"NODES": str(nodes), "CPUS": str(cpus), "SHRINK": "100", "CONFIG": "backfill", "CLASSES": "", "SEED": "1", **inputs}
     source = trace or {"path": None, "generated": "lublin", "sha256": "0" * 64}
     experiment = {

@@ -1,6 +1,6 @@
 """The shapes (`strict_json`) of the JSON files in the folder of a run on the head: run.json, result.json and progress.json.
 
-The shapes name the members that are read; earlier releases did not write all of them.
+The shapes name the members that are read. A replay that begins, or was ended, has not written all of them.
 """
 
 from __future__ import annotations

@@ -144,8 +144,6 @@ NEVER = "never"
 _WAITS = r"(after|afterany)(:\d+(\+\d+)?)+"
 _DEPENDENCY = re.compile(rf"({NEVER}|{_WAITS}([,?]{_WAITS})*)?\Z")
 COLUMNS = tuple(field.name for field in fields(PlanRow))
-FIRST_COLUMNS = 12
-"""Number of columns that a plan of an earlier release has at least."""
 
 
 WORDS: Mapping[str, str] = {"name": "|", "partition": "|", "account": ",|", "qos": ",|", "owner": ",|"}
@@ -173,7 +171,7 @@ def parse_plan(text: str, name: str = "plan.csv") -> list[PlanRow]:
     """
     reader = csv.reader(io.StringIO(text))
     heading = tuple(next(reader, []))
-    if len(heading) < FIRST_COLUMNS or heading != COLUMNS[: len(heading)]:
+    if heading != COLUMNS:
         raise WrongUse(f"{name}:1: the columns may be {','.join(COLUMNS)}")
     rows: list[PlanRow] = []
     above: dict[int, PlanRow] = {}
@@ -216,15 +214,15 @@ def _row(cells: Mapping[str, str]) -> PlanRow:
         name=cells["name"],
         account=cells["account"],
         qos=cells["qos"],
-        memory=int(cells["memory"]) if cells.get("memory") else None,
-        dependency=cells.get("dependency", ""),
-        follows=int(cells["follows"]) if cells.get("follows") else None,
-        think=float(cells.get("think", 0)),
-        malleable=cells.get("malleable", ""),
-        array=int(cells["array"]) if cells.get("array") else None,
-        at_once=int(cells["at_once"]) if cells.get("at_once") else None,
-        request=cells.get("request", ""),
-        owner=cells.get("owner", ""),
+        memory=int(cells["memory"]) if cells["memory"] else None,
+        dependency=cells["dependency"],
+        follows=int(cells["follows"]) if cells["follows"] else None,
+        think=float(cells["think"]),
+        malleable=cells["malleable"],
+        array=int(cells["array"]) if cells["array"] else None,
+        at_once=int(cells["at_once"]) if cells["at_once"] else None,
+        request=cells["request"],
+        owner=cells["owner"],
     )
 
 

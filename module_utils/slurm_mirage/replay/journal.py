@@ -22,7 +22,6 @@ from ..base.strict_json import (
     LENGTH,
     TEXT,
     Each,
-    Either,
     IfThere,
     Maybe,
     Named,
@@ -36,7 +35,7 @@ from ..base.strict_json import (
 from ..jobs import arrays
 from .actions import ENDED, KINDS, RESUBMITTED, START, Cancel, Event, Happen, Submit
 
-_WIDTH = Object({"nodes": COUNT, "seconds": LENGTH, "error": Maybe(LENGTH), "jobs": COUNT})
+_WIDTH = Object({"nodes": COUNT, "seconds": LENGTH, "error": LENGTH, "jobs": COUNT})
 _LAUNCH_COST = Object({"narrow": Maybe(_WIDTH), "wide": Maybe(_WIDTH), "processors": Number(1e-6, 1e9), "reason": TEXT})
 _COMPARED: dict[str, Shape] = dict.fromkeys(("stale", "surplus"), Each(Row((COUNT, COUNT))))
 _MEMBERS: dict[str, dict[str, Shape]] = {
@@ -48,7 +47,7 @@ _MEMBERS: dict[str, dict[str, Shape]] = {
         "controller_log_offset": COUNT,
         "plan_sha256": TEXT,
         "earlier_ids": Each(COUNT),
-        "launch_cost": IfThere(Either((LENGTH, _LAUNCH_COST), "a number or the cost of launches")),
+        "launch_cost": _LAUNCH_COST,
         # Of a run on an event clock.
         "outside": IfThere(INSTANT),
         "clock": IfThere(Named(Number())),
@@ -58,7 +57,7 @@ _MEMBERS: dict[str, dict[str, Shape]] = {
     RESUBMITTED: Submit.members,
     ENDED: {"index": COUNT},
     "resumed": {"gap": LENGTH},
-    "restarted": {"boot_time": COUNT, "since": Maybe(INSTANT), "by_event": Maybe(COUNT)},
+    "restarted": {"boot_time": COUNT, "since": INSTANT, "by_event": Maybe(COUNT)},
     "closed": {"partitions": Each(TEXT)},
     "opened": {},
     "halted": {"what": TEXT, "since": INSTANT},
@@ -176,8 +175,7 @@ class History:
             self.boot_time = event["boot_time"]
             self.restarts.append(event)
             if self.halted_since is not None:
-                since = event.get("since")
-                self.halted_since = min(self.halted_since, event["real"] if since is None else since)
+                self.halted_since = min(self.halted_since, event["since"])
         elif kind == "closed":
             self.closed = event["partitions"]
             if self.closed and self.halted_since is None:

@@ -40,16 +40,15 @@ class Width:
 
     nodes: int
     seconds: float
-    error: float | None
-    """Its standard error; None: not known, in a run of an earlier release."""
+    error: float
+    """Its standard error."""
     jobs: int
     """Number of jobs that were measured."""
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Width:
         """The width in an object of JSON. Raises KeyError, TypeError or ValueError for anything else."""
-        error = record["error"]
-        return cls(int(record["nodes"]), float(record["seconds"]), None if error is None else float(error), int(record["jobs"]))
+        return cls(int(record["nodes"]), float(record["seconds"]), float(record["error"]), int(record["jobs"]))
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,9 @@ class LaunchCost:
 
     def error(self, nodes: int) -> float | None:
         """The standard error of `seconds`; None if it is not known."""
-        if self.narrow is None or self.narrow.error is None:
+        if self.narrow is None:
             return None
-        if self.wide is None or self.wide.error is None:
+        if self.wide is None:
             return self.narrow.error
         share = self._share(nodes)
         return math.hypot((1 - share) * self.narrow.error, share * self.wide.error)
@@ -95,10 +94,7 @@ class LaunchCost:
 
     @classmethod
     def of_record(cls, record: object) -> LaunchCost:
-        """The cost in an object that `record` made, or in a number, which earlier releases wrote for all jobs. Raises WrongUse for
-        anything else."""
-        if isinstance(record, (int, float)):
-            return cls(Width(1, float(record), None, 0))
+        """The cost in an object that `record` made. Raises WrongUse for anything else."""
         try:
             if not isinstance(record, Mapping):
                 raise TypeError
@@ -197,5 +193,5 @@ def _in_turn(speed: float, probes: Sequence[Probe]) -> list[tuple[int, float]]:
 
 def _of_probe(probe: Probe, held: Mapping[float, float], speed: float) -> Width:
     cost = of_jobs(probe.nodes, [*held.values()], [*held], speed)
-    log.info("a launch on %d nodes costs %.1f +- %.1f ms of real time", cost.nodes, cost.seconds * 1000, (cost.error or 0.0) * 1000)
+    log.info("a launch on %d nodes costs %.1f +- %.1f ms of real time", cost.nodes, cost.seconds * 1000, cost.error * 1000)
     return cost

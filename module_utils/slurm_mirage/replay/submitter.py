@@ -420,7 +420,7 @@ class Submitter:
         if self.history.start is None:
             return LaunchCost(None)
         if self._launch_cost is None:
-            self._launch_cost = LaunchCost.of_record(self.history.start.get("launch_cost", 0.0))
+            self._launch_cost = LaunchCost.of_record(self.history.start["launch_cost"])
         return self._launch_cost
 
     def measure_launch_cost(self) -> LaunchCost:

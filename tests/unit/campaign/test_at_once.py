@@ -115,7 +115,7 @@ def test_a_run_goes_on_where_it_began_if_that_is_still_there(root: Path, tmp_pat
     write_json(folder / "experiment.json", {})
     (root / "c/runs/r").mkdir(parents=True)
     (root / "c/runs/r/journal.jsonl").touch()
-    assert home_of(values().cluster, folder, "r") == "c", "a run of an earlier release"
+    assert home_of(values().cluster, folder, "r") == "c", "no instance is noted"
 
 
 @pytest.mark.parametrize("text", ["0", "65", "two", "-1", "AUTO"])

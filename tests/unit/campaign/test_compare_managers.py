@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 from journals import start_event
+from simulated_runs import verdict
 
 from mirage.campaign import arms
 from mirage.campaign.campaign import Campaign
@@ -119,7 +120,7 @@ class Played:
         assert variables.get("experiment_launch_cost", cost) == cost, "that of its own manager"
         start = start_event(launch_cost=cost)
         (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
-        shown = {"validity": {"valid": True, "reasons": []}, "metrics": {"wait_mean": 1.0}, "jobs": {"submitted": 2}}
+        shown = {"validity": verdict(), "metrics": {"wait_mean": 1.0}, "jobs": {"submitted": 2}}
         write_json(folder / "metrics.json", shown)
 
 

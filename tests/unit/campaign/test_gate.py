@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import simulated_runs
 from campaigns import run_of, with_errors
 from markdown_parts import ABLE, STRANGE, kinds, rendered
 
@@ -270,8 +271,7 @@ def test_a_run_that_is_not_valid_decides_nothing(on: Callable[[Cluster], Cluster
     change()
     assert ended()[0].word == "failed"
     metrics = read_json(results / "g/after-2/metrics.json")
-    validity = {"valid": False, "verdict": verdict, "reasons": ["too slow"]}
-    write_json(results / "g/after-2/metrics.json", metrics | {"validity": validity})
+    write_json(results / "g/after-2/metrics.json", metrics | {"validity": simulated_runs.verdict(verdict, "too slow")})
     ending, _ = ended()
     assert ending.line.startswith("inconclusive: gate undecided: ") and "after-2 is not valid: too slow" in ending.line
     assert not [line for line in summary() if "| broken" in line]

@@ -19,6 +19,7 @@ from run_folders import MadeFolder
 from mirage.campaign import sweep_table
 from mirage.campaign.conclusion import Member, conclude
 from mirage.commands import check, compare, metrics
+from mirage.commands import report as report_command
 from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
@@ -111,6 +112,36 @@ def test_a_run_and_a_sweep(results: Path) -> None:
     lines = (results / "s/sweep.csv").read_text()
     (results / "s/sweep.csv").write_text(lines.replace(",40,", ",41,", 1))
     assert "from the records: s/sweep.csv." in checked("s")[0].message
+
+
+TARGETS: dict[str, Callable[[Any, Screen], Ending]] = {
+    "check": check.check, "report": report_command.report, "metrics": metrics.metrics, "compare": compare.compare,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("member", ["not_played", "errors", "wait_causes", "censored", "validity.verdict", "validity.resolution"])
+def test_a_run_of_another_release_is_refused_in_one_line(campaign: Path, member: str) -> None:
+    content = read_json(campaign / "fifo-1/metrics.json")
+    *place, name = member.split(".")
+    del (content[place[0]] if place else content)[name]
+    (campaign / "fifo-1/metrics.json").write_text(json.dumps(content))
+    for name, target in TARGETS.items():
+        run = "c" if name == "compare" else "c/fifo-1"
+        with pytest.raises(WrongUse) as caught:
+            target(knobs.resolve({"RUN": run}), Screen(io.StringIO()))
+        assert str(caught.value) == f"{campaign / 'fifo-1/metrics.json'}: {member} is missing: it is not of this release", name
+
+
+@pytest.mark.parametrize("member", ["method.margin", "method.compared", "validity.inconclusive", "answer", "jobs"])
+def test_a_comparison_of_another_release_is_refused_in_one_line(campaign: Path, member: str) -> None:
+    content = read_json(campaign / "comparison.json")
+    *place, name = member.split(".")
+    del (content[place[0]] if place else content)[name]
+    (campaign / "comparison.json").write_text(json.dumps(content))
+    for name in ("check", "report", "metrics"):
+        with pytest.raises(WrongUse) as caught:
+            TARGETS[name](knobs.resolve({"RUN": "c"}), Screen(io.StringIO()))
+        assert str(caught.value) == f"{campaign / 'comparison.json'}: {member} is missing: it is not of this release", name
 
 
 def number(content: dict[str, Any], *path: str) -> None:
@@ -282,7 +313,7 @@ def test_make_metrics_finds_the_metrics_of_a_run_to_the_last_digit(results: Path
         found[name] = read_json(tmp_path / "m.json")
     kept = read_json(results / "r/metrics.json")
     # Without the delays a schedule has no error of the emulation, and it does not say why jobs waited.
-    of_records = ("validity", "errors", "error_reasons", "wait_causes")
+    of_records = ("validity", "errors", "error_reasons", "wait_causes", "not_played")
     for row in kept["classes"]:
         assert set(row.pop("errors")) == {"wait_mean", "bounded_slowdown_mean"}
     same, computed = ({name: value for name, value in one.items() if name not in of_records} for one in (kept, found["jobs.csv"]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from real_logs import real_log
+from simulated_runs import in_run, verdict
 
 from mirage.campaign import sweep_table
 from mirage.commands.metrics import metrics
@@ -26,8 +27,8 @@ LOG = "; MaxProcs: 8\n; MaxNodes: 2\n" + "".join(
     f"{n} {100 * n} {n} 50 4 -1 -1 4 60 -1 1 {1 + n % 2} 1 -1 {1 + n // 6} -1 -1 -1\n" for n in range(10)
 )
 JOBS = (
-    "id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag\n"
-    "1,0,0,2,12,4,2,1,60,6,100,batch,COMPLETED,0.01\n"
+    "id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag,preset\n"
+    "1,0,0,2,12,4,2,1,60,6,100,batch,COMPLETED,0.01,\n"
 )
 
 
@@ -106,8 +107,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_all_metrics_of_a_finished_run(results: Path, tmp_path: Path, ten: Path) -> None:
     found, _ = measured(tmp_path, ten)
     (results / "r").mkdir(parents=True)
-    validity = {"valid": True, "verdict": "valid", "reasons": [], "retries": 3, "launch_cost": 0.0}
-    write_json(results / "r/metrics.json", found | {"validity": validity})
+    write_json(results / "r/metrics.json", in_run(found, verdict(retries=3, launch_cost=0.0)))
     write_json(results / "r/experiment.json", {"inputs": {"MALLEABLE": "0"}})
     Ending("invalid", "a reason").store(results / "r")
     ending = metrics(knobs.resolve({"RUN": "r"}), Screen(stream := io.StringIO()))

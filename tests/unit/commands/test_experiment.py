@@ -21,9 +21,6 @@ JOBS = {"jobs": {"submitted": 40}}
         ({"verdict": "valid", "valid": True, "reasons": []}, "ok: 40 jobs, results/r", 0),
         ({"verdict": "invalid", "valid": False, "reasons": ["a", "b"]}, "invalid: a; b (results/r)", 1),
         ({"verdict": "inconclusive", "valid": False, "reasons": ["a"]}, "inconclusive: a (results/r)", 1),
-        # A folder of an earlier release has no verdict.
-        ({"valid": True, "reasons": []}, "ok: 40 jobs, results/r", 0),
-        ({"valid": False, "reasons": ["a"]}, "invalid: a (results/r)", 1),
     ],
 )
 def test_the_ending_of_a_run(tmp_path: Path, validity: dict[str, Any], line: str, code: int) -> None:

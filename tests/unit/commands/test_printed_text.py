@@ -70,7 +70,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         experiment["versions"] = {LINES: f"{LINES}{number}"}
         (run / "experiment.json").write_text(json.dumps(experiment))
         metrics = json.loads((run / "metrics.json").read_text())
-        metrics["validity"] |= {"valid": False, "reasons": [LINES]}
+        metrics["validity"] |= {"verdict": "invalid", "valid": False, "reasons": [LINES]}
         metrics["excluded"] = {LINES: 1}
         metrics["null_reasons"] = dict.fromkeys(metrics["null_reasons"], LINES)
         (run / "metrics.json").write_text(json.dumps(metrics))

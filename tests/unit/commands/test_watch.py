@@ -15,6 +15,7 @@ from typing import Any
 import pexpect
 import pytest
 from farm_states import farm_state
+from simulated_runs import verdict
 
 from mirage.commands import watch
 from mirage.records.run_folder import RunFolder
@@ -140,9 +141,9 @@ def test_results_of_a_run_and_of_a_part_of_a_comparison(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("validity", "told"),
     [
-        ({"valid": True, "reasons": []}, "valid"),
-        ({"valid": False, "reasons": ["a", "b"]}, "not valid: a; b"),
-        ({"valid": False, "verdict": "inconclusive", "reasons": ["a"]}, "inconclusive: a"),
+        (verdict(), "valid"),
+        (verdict("invalid", "a", "b"), "not valid: a; b"),
+        (verdict("inconclusive", "a"), "inconclusive: a"),
         (None, None),
     ],
 )
@@ -182,14 +183,16 @@ def test_what_the_cluster_is_at(goes_on: bool, progress: dict[str, Any] | None, 
     assert said.startswith(f"cluster mine: {told}") and ("silent" in told or "silent" not in said)
 
 
-def test_samples_that_are_torn_old_or_of_an_earlier_release(tmp_path: Path) -> None:
+def test_samples_that_are_torn_or_old(tmp_path: Path) -> None:
     path = tmp_path / "runs/one/samples.csv"
     path.parent.mkdir(parents=True)
     assert not live_state.read_points(tmp_path, "one", 0.0)
     path.write_text(SAMPLES.format(100.0, 900.0))
     assert list(live_state.read_points(tmp_path, "one", 500.0)) == [Point(900.0, 12.0, 172.0)]
-    path.write_text("real,pending\n900.0,3\n")
+    path.write_text("real,pending,processors_busy\n900.0,3,\n")
     assert list(live_state.read_points(tmp_path, "one", 500.0)) == [Point(900.0, 3.0, None)]
+    path.write_text("real,pending\n900.0,3\n")
+    assert not live_state.read_points(tmp_path, "one", 500.0)
 
 
 def test_sparkline() -> None:

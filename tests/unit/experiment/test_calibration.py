@@ -166,7 +166,7 @@ def test_auto_calibrates_once_and_keeps_what_it_picked(tmp_path: Path) -> None:
     assert again == speed
     assert said == [f"SPEED={speed}, which was picked for this run before"]
     on_event_clock = prepared(tmp_path, SPEED="event")
-    assert speed_of(folder, on_event_clock, never)[0] == speed, "a run that an earlier release began with SPEED=auto"
+    assert speed_of(folder, on_event_clock, never)[0] == speed, "a run that was begun with SPEED=auto"
     assert speed_of(tmp_path, on_event_clock, never) == ("event", [])
 
 

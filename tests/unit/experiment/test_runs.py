@@ -40,7 +40,7 @@ def test_a_name_of_the_time_and_the_trace() -> None:
     assert runs.name_for(None, "/x/KTH-SP2.swf.gz", WANTED, NOW) == "20260102-030405-KTH-SP2"
 
 
-def test_a_knob_that_an_earlier_release_did_not_have_was_at_its_default(results: Path) -> None:
+def test_a_knob_that_a_run_did_not_have_was_at_its_default(results: Path) -> None:
     earlier(results, "old", "ok", WANTED, age=1)
     ended = runs.earlier(results / "old", WANTED | {"CLASSES": "", "SIZES": "keep"})
     assert ended is not None and ended.word == "ok"
@@ -48,17 +48,6 @@ def test_a_knob_that_an_earlier_release_did_not_have_was_at_its_default(results:
         runs.earlier(results / "old", WANTED | {"SIZES": "fit"})
     with pytest.raises(WrongUse, match="has other inputs: another CLASSES"):
         runs.earlier(results / "old", WANTED | {"CLASSES": "[...]"})
-
-
-def test_a_run_in_groups_that_was_begun_when_their_period_was_a_knob_is_another_run(results: Path) -> None:
-    wanted = WANTED | {"SUBMISSION": ""}
-    earlier(results, "old", None, WANTED | {"PERIOD": "10", "GROUP": "2"}, age=1)
-    assert runs.name_for(None, "", wanted, NOW) == FRESH
-    with pytest.raises(WrongUse, match="has other inputs: SUBMISSION was PERIOD=10, is not set"):
-        runs.earlier(results / "old", wanted)
-    earlier(results, "own-times", None, WANTED | {"PERIOD": "0", "GROUP": "1"}, age=1)
-    assert runs.name_for(None, "", wanted, NOW) == "own-times"
-    assert runs.earlier(results / "own-times", wanted) is None
 
 
 def test_a_finished_run_with_other_cuts_is_measured_again_by_make_metrics(results: Path) -> None:

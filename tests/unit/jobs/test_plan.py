@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.plan import (
     COLUMNS,
-    FIRST_COLUMNS,
     NEVER,
     WORDS,
     PlanRow,
@@ -147,11 +146,23 @@ def test_plan_files(tmp_path: Path) -> None:
     assert read_plan(path) == [ROW]
 
 
+def lines_of(text: str) -> str:
+    """A plan with these lines, of which the last columns are added: those of a job that asks for nothing else."""
+    rest = [*[""] * 15, "0", *[""] * 5]
+    return "\n".join([",".join(COLUMNS), *(",".join([line, *rest[line.count(",") + 1 :]]) for line in text.split("\n"))])
+
+
+def test_other_columns() -> None:
+    for heading in ("", ",".join(COLUMNS[:12]), ",".join([*COLUMNS, "more"])):
+        with pytest.raises(WrongUse, match=r"^plan\.csv:1: the columns may be index,id"):
+            parse_plan(f"{heading}\n")
+    with pytest.raises(WrongUse, match=f"^plan.csv:2: 9 columns instead of {len(COLUMNS)}"):
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,4,,12,2,,\n")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "plan.csv:1: the columns may be index,id"),
-        ("0,7,0,4,,12,2,,", "plan.csv:2: 9 columns instead of 12"),
         ("1,7,0,4,,12,2,,,a.7,,", "plan.csv:2: index 1"),
         ("0,7,x,4,,12,2,,,a.7,,", "plan.csv:2: could not convert"),
         ("0,7,-1,4,,12,2,,,a.7,,", "plan.csv:2: due -1"),
@@ -169,9 +180,8 @@ def test_plan_files(tmp_path: Path) -> None:
     ],
 )
 def test_bad_plans(text: str, message: str) -> None:
-    """As earlier releases wrote them, which are read too: without the last columns."""
     with pytest.raises(WrongUse) as caught:
-        parse_plan(f"{','.join(COLUMNS[:FIRST_COLUMNS])}\n{text}\n" if text else "")
+        parse_plan(lines_of(text))
     assert str(caught.value).startswith(message)
 
 
@@ -194,7 +204,7 @@ def test_bad_plans(text: str, message: str) -> None:
 )
 def test_plans_with_jobs_that_cannot_wait_so(second: str, message: str) -> None:
     with pytest.raises(WrongUse) as caught:
-        parse_plan(f"{','.join(COLUMNS[:16])}\n0,7,0,1,,12,2,,,a.7,,,,,,0\n1,8,0,1,,12,2,,,a.8,,,{second}\n")
+        parse_plan(lines_of(f"0,7,0,1,,12,2,,,a.7,,,,,,0\n1,8,0,1,,12,2,,,a.8,,,{second}"))
     assert str(caught.value).startswith(message)
 
 

@@ -175,7 +175,6 @@ def test_shrunk_jobs_have_a_scheduler_with_short_intervals(given: dict[str, str]
     ("given_names", "words"),
     [
         ("NODE", "did you mean NODES?"),
-        ("DRIFT", "DRIFT: is a part of SUBMISSION now, which may be words of period=SECONDS"),
         ("nodes", "did you mean NODES?"),
         ("SHRINKS", "did you mean SHRINK?"),
         ("XYZZY", "`make` lists the knobs"),

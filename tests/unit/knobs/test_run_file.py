@@ -82,11 +82,6 @@ def test_refusals(tmp_path: Path, content: bytes | str, words: str) -> None:
     assert knobs.user_message(refusal.value) == f"RUN_FILE: {tmp_path}/week.yml{words}"
 
 
-def test_a_knob_that_was_renamed(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match=r"week\.yml line 1: WARMUP: is a part of SUBMISSION now"):
-        read(tmp_path, "WARMUP: 3")
-
-
 def test_knobs_whose_files_are_run_or_written_are_in_the_table() -> None:
     """A new knob that takes a source, a command or a file to write belongs to ONLY_GIVEN."""
     assert set(run_file.ONLY_GIVEN) <= set(BY_NAME)

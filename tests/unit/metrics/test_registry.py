@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.campaign import sweep_table
 from mirage.metrics.registry import METRICS, as_markdown, job_value
-from mirage.reports import sweep_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 
@@ -23,12 +21,7 @@ def test_every_metric_is_described() -> None:
     for name, metric in METRICS.items():
         assert metric.name == name and metric.meaning and metric.definition, name
         assert "|" not in metric.definition + metric.source, name
-        assert not metric.same_as or metric.same_as in METRICS, name
-
-
-def test_chosen_metrics_exist() -> None:
-    assert set(sweep_table.SHOWN[2:]) <= set(sweep_table.FIGURES) <= set(METRICS)
-    assert set(sweep_page.DRAWN) <= set(sweep_table.FIGURES)
+        assert {metric.same_as, metric.main_if, metric.used_if, metric.error_like} <= {"", *METRICS}, name
 
 
 def test_only_a_mean_has_values_of_jobs() -> None:

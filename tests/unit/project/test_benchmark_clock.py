@@ -148,7 +148,12 @@ def finished(run: Run, floor: float, *, valid: bool = True, jobs: int = 40) -> N
     pl.DataFrame(rows).write_csv(run.folder / "jobs.csv")
     wait = statistics.fmean(waits)
     metrics = {"wait_mean": wait, "bounded_slowdown_mean": wait / 100 + 1, "utilisation": 0.5}
-    validity: dict[str, Any] = {**dict.fromkeys(clock.FIGURES, 0.5), "valid": valid, "reasons": [] if valid else ["too fast"]}
+    validity: dict[str, Any] = {
+        **dict.fromkeys(clock.FIGURES, 0.5),
+        "valid": valid,
+        "verdict": "valid" if valid else "invalid",
+        "reasons": [] if valid else ["too fast"],
+    }
     write_json(run.folder / "metrics.json", {"metrics": metrics, "validity": validity})
     write_json(run.folder / "progress.json", {"elapsed": 120.0})
     Ending("ok" if valid else "invalid", "done").store(run.folder)

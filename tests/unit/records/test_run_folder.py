@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from run_folders import MadeFolder
+from simulated_runs import verdict
 
 from mirage.records.run_folder import RunFolder
 from slurm_mirage.base import strict_json
@@ -42,7 +43,7 @@ def test_a_file_is_read_once_whatever_is_asked_of_it(tmp_path: Path, monkeypatch
     made = MadeFolder(tmp_path)
     made.played(made.job(due=0.0), start=0.1)
     made.write()
-    (tmp_path / "metrics.json").write_text(json.dumps({"metrics": {"wait_mean": 1.0}, "validity": {"valid": True, "reasons": []}}))
+    (tmp_path / "metrics.json").write_text(json.dumps({"metrics": {"wait_mean": 1.0}, "validity": verdict()}))
     read: list[str] = []
     whole = strict_json.read
     monkeypatch.setattr(strict_json, "read", lambda path, *more: read.append(path.name) or whole(path, *more))
@@ -50,7 +51,7 @@ def test_a_file_is_read_once_whatever_is_asked_of_it(tmp_path: Path, monkeypatch
     assert (run.manager_name, run.settings["speed"], run.manager) == ("slurm", 1.0, Slurm.records)
     assert run.validity is run.measured["validity"]
     assert read == ["run.json", "metrics.json"]
-    with pytest.raises(Damaged, match=r"metrics\.json: jobs is missing"):
+    with pytest.raises(Damaged, match=r"metrics\.json: jobs is missing: it is not of this release$"):
         assert run.metrics
 
 

@@ -89,13 +89,13 @@ def test_the_cost_of_a_job_follows_from_its_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    "cost", [REAL_TIME, LaunchCost(None, None, 4.0, "no job ran"), LaunchCost(Width(1, 0.02, None, 3), Width(2, 0.03, 0.1, 5))]
+    "cost", [REAL_TIME, LaunchCost(None, None, 4.0, "no job ran"), LaunchCost(Width(1, 0.02, 0.1, 3), Width(2, 0.03, 0.1, 5))]
 )
 def test_the_record_of_a_cost(cost: LaunchCost) -> None:
     assert LaunchCost.of_record(json.loads(json.dumps(cost.record()))) == cost
 
 
-@pytest.mark.parametrize("record", [None, [], {}, {"narrow": 1, "wide": None, "processors": 1, "reason": ""}, "0.02"])
+@pytest.mark.parametrize("record", [None, [], {}, {"narrow": 1, "wide": None, "processors": 1, "reason": ""}, "0.02", 0.02])
 def test_what_is_no_record_of_a_cost(record: object) -> None:
     with pytest.raises(WrongUse, match="launch_cost may not be"):
         LaunchCost.of_record(record)

@@ -106,8 +106,8 @@ def test_what_is_not_known_yet_is_left_out() -> None:
     assert told['run_phasephase="waiting"'] == 1
 
 
-def test_an_earlier_releases_progress_is_told_as_far_as_it_goes() -> None:
-    told = values(prometheus.render({"run": "old", "jobs": 3, "submitted": 2, "phase": "finished"}, DIAGNOSTICS))
+def test_a_short_progress_is_told_as_far_as_it_goes() -> None:
+    told = values(prometheus.render({"run": "one", "jobs": 3, "submitted": 2, "phase": "finished"}, DIAGNOSTICS))
     assert told["jobs_submitted_total"] == 2
     assert [name for name, value in told.items() if name.startswith("run_phase") and value] == ['run_phasephase="finished"']
 

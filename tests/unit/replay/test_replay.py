@@ -81,7 +81,7 @@ def test_bad_settings(folder: Path, changes: dict[str, Any], message: str) -> No
 
 
 def test_a_run_without_the_names_is_one_of_sigsleep_on_slurm(folder: Path) -> None:
-    """Folders of runs that earlier releases made have neither."""
+    """run.json names the kind of malleable jobs only."""
     change(folder, seed=1)
     run = Replay(folder, 0, Waker(), registry.connect)
     assert (type(run.manager), type(run.submitter.kind)) == (Slurm, Sigsleep)

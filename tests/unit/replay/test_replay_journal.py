@@ -26,7 +26,7 @@ EVENTS: list[dict[str, Any]] = [
     submitted(0, 10, 100.1),
     submitted(1, 11, 100.2, retries=3),
     {"event": "cancelled", "index": 1, "real": 101.0},
-    {"event": "restarted", "boot_time": 101, "real": 102.0},
+    {"event": "restarted", "boot_time": 101, "real": 102.0, "since": 101.5},
     {"event": "closed", "partitions": ["batch"], "real": 102.0},
     submitted(1, 14, 104.0, "resubmitted"),
     {"event": "compared", "resubmitted": [1], "found": [], "surplus": [[0, 12]], "stale": [[0, 13]], "real": 104.5},
@@ -79,8 +79,6 @@ CLOSED = event("closed", 110.0, partitions=["batch"])
     [
         # From the last answer of the controller that died.
         ([CLOSED, event("restarted", 110.1, boot_time=5, since=104.0), event("opened", 120.0)], 16.0, None),
-        # The journal of an earlier release has no `since`.
-        ([CLOSED, event("restarted", 110.1, boot_time=5), event("opened", 120.0)], 10.0, None),
         # It died once more before partitions were opened, and then once later.
         (
             [

@@ -34,7 +34,7 @@ PICTURES = {
         *("waits", "slowdowns"),
     ],
     "comparison": ["time-busy", "time-waiting", "forest-fifo-backfill", "waits", "slowdowns", "busy", "busy-difference"],
-    "sweep": ["wait-mean", "wait-p95", "bounded-slowdown-mean", "utilisation", "response-mean", "makespan"],
+    "sweep": ["wait-mean", "wait-p95", "response-mean", "bounded-slowdown-mean", "utilisation", "makespan"],
     "workload": ["sizes", "service", "hours", "weekdays", "times", "requests", "accuracy", "load", "users"],
 }
 

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from pages import Outline
 
-from mirage.reports import folder, measures, theme
+from mirage.reports import distributions, folder, measures, theme
 from mirage.reports.page import Part, Section, Table, render
 from mirage.reports.pictures import Picture, draw
 from mirage.text import words
@@ -115,6 +115,12 @@ def test_ids_of_two_pictures_differ_and_references_resolve() -> None:
 
 def test_pictures_are_reproducible() -> None:
     assert a_picture().svg == a_picture().svg
+
+
+def test_the_distributions_of_many_configurations_are_drawn() -> None:
+    """More rows than altair accepts by default."""
+    picture = distributions.waits({f"c{number}": pl.Series([10.0 * number, 500.0]) for number in range(30)})
+    assert picture.description.count("waited for at most") == 30 and picture.svg.count("<path") > 30
 
 
 def test_a_picture_as_png() -> None:

@@ -36,10 +36,9 @@ MEMBER: dict[str, Any] = {
 }
 
 
-def run(folder: Path, member: dict[str, Any] | None) -> Any:
+def run(folder: Path, member: dict[str, Any]) -> Any:
     pl.DataFrame(SPANS, schema=WAITS_SCHEMA, orient="row").write_csv(folder / "waits.csv")
-    metrics = {} if member is None else {"wait_causes": member}
-    return SimpleNamespace(metrics=metrics, window=Window(0.0, 200.0, 0.0, 0.0), folder=RunFolder(folder))
+    return SimpleNamespace(metrics={"wait_causes": member}, window=Window(0.0, 200.0, 0.0, 0.0), folder=RunFolder(folder))
 
 
 def test_the_section(tmp_path: Path) -> None:
@@ -67,7 +66,6 @@ def test_the_picture_has_an_area_for_each_cause(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_nothing_to_show(tmp_path: Path) -> None:
-    assert run_waits.section(run(tmp_path, None)) is None
     assert run_waits.section(run(tmp_path, {**MEMBER, "waited": 0.0})) is None
     section = run_waits.section(run(tmp_path, {**MEMBER, "reasons_recorded": False}))
     assert section is not None and "were not recorded" in section.parts[0].words

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from campaigns import APART, campaign, correlated, run_of, with_errors
+from simulated_runs import verdict
 
 from mirage.metrics import metrics
 from mirage.metrics.registry import METRICS
-from mirage.statistics.claims import OF_ONLY_WAITS
 from mirage.statistics.comparison import Run, compare
 from mirage.statistics.comparison_text import DIFFERENT, OTHER_JOBS, QUESTIONS, THESE_JOBS
 from mirage.statistics.inference import MANY_REPLICAS
@@ -97,7 +97,7 @@ def test_waits_that_no_run_resolves_do_not_differ() -> None:
     runs = [run_of(label, k, random.uniform(0, 0.4, 200) * (1 if label == "a" else 2)) for k in (1, 2, 3) for label in "ab"]
     content = compare([with_errors(run, replicas=0.001) for run in runs])
     for name, pair in pairs(content, THESE_JOBS):
-        if name in OF_ONLY_WAITS and pair["verdict"] != "unknown":
+        if METRICS[name].of_only_waits and pair["verdict"] != "unknown":
             assert pair["verdict"] == "undecided" and pair["p"] is None, name
             assert pair["words"].endswith(", but waits below 1 s are not resolved by these runs")
     assert not [name for question in QUESTIONS for name, pair in pairs(content, question) if pair["verdict"] in DIFFERENT]
@@ -109,8 +109,9 @@ def test_waits_below_the_threshold_of_immediate_are_compared_where_runs_resolve_
     runs = [run_of(label, k, random.uniform(10, 40, 200) / (1 if label == "a" else 2)) for k in (1, 2, 3) for label in "ab"]
 
     def verdict_of(floor: float) -> tuple[str, str]:
-        validity = {"valid": True, "reasons": [], "resolution": {"record": 1.0, "floor": floor}}
-        measured = [replace(run, immediate_below=60.0, metrics={**run.metrics, "validity": validity}) for run in runs]
+        settings = {**runs[0].metrics["settings"], "immediate_below": 60.0}
+        changes = {"validity": verdict(resolution={"record": 1.0, "floor": floor}), "settings": settings}
+        measured = [replace(run, metrics={**run.metrics, **changes}) for run in runs]
         found = of(compare(measured), "wait_mean", THESE_JOBS)
         return found["verdict"], found["words"]
 
@@ -121,14 +122,14 @@ def test_waits_below_the_threshold_of_immediate_are_compared_where_runs_resolve_
 
 def test_nothing_is_claimed_of_a_run_that_is_not_valid() -> None:
     runs = campaign(3, count=300, replicas=3, is_queue=False)
-    bad = {"verdict": "invalid", "valid": False, "reasons": ["the replay halted for 12 s"]}
+    bad = verdict("invalid", "the replay halted for 12 s")
     content = compare(changed(runs, "b-2", lambda found: {"validity": bad}))
     assert {pair["verdict"] for question in QUESTIONS for _, pair in pairs(content, question)} <= {"undecided", "unknown"}
     assert content["metrics"]["wait_mean"]["pairs"][0]["words"].endswith(" % shorter mean wait, but b-2 is not valid")
     assert content["method"]["compared"] == {THESE_JOBS: 0, OTHER_JOBS: 0} and content["validity"]["invalid"] == {
         "b-2": bad["reasons"]
     }
-    unsure = {"verdict": "inconclusive", "valid": False, "reasons": ["no sample of the nodes"]}
+    unsure = verdict("inconclusive", "no sample of the nodes")
     content = compare(changed(runs, "b-2", lambda found: {"validity": unsure}))
     assert of(content, "wait_mean")["verdict"] == "lower" and list(content["validity"]["inconclusive"]) == ["b-2"]
 
@@ -136,7 +137,7 @@ def test_nothing_is_claimed_of_a_run_that_is_not_valid() -> None:
 def test_a_metric_whose_error_by_the_emulation_is_not_known_is_not_claimed() -> None:
     runs = campaign(3, count=300, replicas=3, gain=0.6)
     claimed = of(compare(runs), "wait_p90", THESE_JOBS)
-    assert claimed["verdict"] == "lower" and claimed["emulation"] is None
+    assert claimed["verdict"] == "lower" and claimed["emulation"] == 0
     errors = {"errors": {"wait_mean": {"emulation": 0.01, "jobs": None}, "wait_p90": {"emulation": None, "jobs": None}}}
     content = compare([replace(run, metrics={**run.metrics, **errors}) for run in runs])
     assert of(content, "wait_mean", THESE_JOBS)["verdict"] == "lower"
@@ -144,7 +145,6 @@ def test_a_metric_whose_error_by_the_emulation_is_not_known_is_not_claimed() -> 
         pair = of(content, name, THESE_JOBS)
         assert (pair["verdict"], pair["p"], pair["emulation"]) == ("undecided", None, None)
         assert pair["words"].endswith("but what the emulation adds to it is not known (a-1)")
-    assert content["method"]["without_emulation_errors"] == []
 
 
 def test_a_class_of_jobs_has_its_own_error_by_the_emulation() -> None:
@@ -171,15 +171,6 @@ def test_a_class_of_jobs_has_its_own_error_by_the_emulation() -> None:
     assert verdicts == {"lower", "undecided"}
 
 
-def test_runs_without_errors_are_named() -> None:
-    """Those of an earlier release: nothing is known of what the emulation added, and nothing widens the intervals."""
-    runs = campaign(3, count=300, replicas=3, is_queue=False)
-    errors = {"wait_mean": {"emulation": 0.01, "jobs": None}}
-    content = compare(changed(runs, "a-1", lambda found: {"errors": errors}))
-    assert content["method"]["without_emulation_errors"] == ["a-2", "a-3", "b-1", "b-2", "b-3"]
-    assert of(content, "wait_mean")["verdict"] == "lower" and of(content, "wait_mean")["emulation"] is None
-
-
 def test_metrics_of_waits_are_those_that_other_waits_change() -> None:
     """Other submissions, and starts and ends that remain."""
     runs = [run_of("a", 1, waits) for waits in (np.linspace(2, 5000, 90), np.linspace(900, 20_000, 90))]
@@ -187,8 +178,9 @@ def test_metrics_of_waits_are_those_that_other_waits_change() -> None:
     changes = {name for name in metrics.METRICS if one[name] != other[name]}
     of_schedule = {"utilisation", "makespan", "goodput", "wasted_fraction", "useful_utilisation", "total_load"}
     of_schedule.add("utilisation_available")
-    assert changes >= OF_ONLY_WAITS
-    assert changes - OF_ONLY_WAITS - of_schedule <= {"response_mean", "immediate_fraction"}
+    of_only_waits = {name for name, metric in METRICS.items() if metric.of_only_waits}
+    assert changes >= of_only_waits
+    assert changes - of_only_waits - of_schedule <= {"response_mean", "immediate_fraction"}
 
 
 def test_jobs_that_give_up_do_not_make_a_configuration_better() -> None:

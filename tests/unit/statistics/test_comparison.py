@@ -13,6 +13,7 @@ import pytest
 from campaigns import NODES, campaign, run_of, with_errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_runs import in_run, verdict
 
 from mirage.metrics import metrics
 from mirage.metrics.formulas import Mean, MeanByNodes, Quantile, RatioOfSums
@@ -42,19 +43,6 @@ def test_means_are_those_of_the_metrics() -> None:
     # Schedule-wide: a single run of each tells no chance.
     assert pair(content, "utilisation")["interval"] is None
     assert [pair(content, "utilisation", question)["verdict"] for question in QUESTIONS] == ["undecided", "unknown"]
-
-
-def test_one_threshold_says_of_all_runs_which_jobs_started_at_once() -> None:
-    """Also of runs that an earlier release has measured by another one."""
-    waits = np.repeat([0.5, 5.0, 15.0, 500.0], 15)
-    runs = [run_of(label, replica, waits + (replica - 1)) for label in "ab" for replica in (1, 2)]
-    before = compare(runs)["metrics"]["immediate_fraction"]
-    assert before["configurations"]["a"]["replicas"] == [0.25, 0]
-    content = compare([replace(run, immediate_below=10.0 if run is runs[3] else 1.0) for run in runs])
-    assert content["settings"]["immediate_below"] == 10
-    after = content["metrics"]["immediate_fraction"]
-    assert after["configurations"]["a"] == {"mean": 0.5, "replicas": [0.5, 0.5], "noise": {"largest": 0, "rms": 0}}
-    assert (pair(content, "immediate_fraction")["baseline_mean"], pair(content, "immediate_fraction")["mean"]) == (0.5, 0.5)
 
 
 def test_classes_are_those_of_the_metrics() -> None:
@@ -200,7 +188,7 @@ def test_pairs(labels: str, pairs: int) -> None:
 
 def test_invalid_runs_are_told() -> None:
     runs = campaign(1)
-    runs[3] = Run("b", 2, "b-2", runs[3].jobs, runs[3].metrics | {"validity": {"valid": False, "reasons": ["late"]}})
+    runs[3] = Run("b", 2, "b-2", runs[3].jobs, {**runs[3].metrics, "validity": verdict("invalid", "late")})
     assert compare(runs)["validity"] == {
         "valid": False, "invalid": {"b-2": ["late"]}, "inconclusive": {},
     }  # fmt: skip
@@ -297,8 +285,8 @@ def test_changes_of_size_are_compared() -> None:
     shrunk = jobs.filter(pl.col("id") % 2 == 0).select(
         pl.col("id").alias("job"), middle.alias("from"), pl.lit(1, pl.Int64).alias("nodes"), pl.lit(1, pl.Int64).alias("processors")
     )
-    found = metrics.compute(jobs, NODES, NODES, suspensions=none, allocations=shrunk)
-    b = replace(runs[0], label="b", folder="b-1", metrics={**runs[0].metrics, **found}, suspensions=none, allocations=shrunk)
+    found = in_run(metrics.compute(jobs, NODES, NODES, suspensions=none, allocations=shrunk))
+    b = replace(runs[0], label="b", folder="b-1", metrics=found, suspensions=none, allocations=shrunk)
     content = compare([runs[0], b])
     different = {name for name in OVER_JOBS if pair(content, name)["difference"] != 0}
     assert different == {"weighted_slowdown", "weighted_slowdown_processors", "pp_bounded_slowdown_mean"}

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 from run_folders import with_contents
+from simulated_runs import in_run, verdict
 
 from mirage.metrics import metrics
 from mirage.terminal import summary
@@ -18,8 +19,8 @@ LOG = b"""1 0 0 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1
 2 10 5 300 4 -1 -1 4 600 -1 1 1 1 -1 -1 -1 -1 -1
 3 20 900 1 4 -1 -1 4 600 -1 5 1 1 -1 -1 -1 -1 -1
 """
-BOUNDS = {"submit_lag_p99": 443.75, "backfill_cycle_max": 10.0, "clipped": 0.0}
-VALIDITY = {"valid": True, "verdict": "valid", "reasons": [], "submit_lag_p99": 0.0125, "backfill_cycle_max": 4.0, "clipped": 0.0}
+BOUNDS = {"submit_lag_p99": 443.75, "start_latency_p99": 10.0, "clipped": 0.0}
+VALIDITY = verdict(submit_lag_p99=0.0125, start_latency_p99=4.0, clipped=0.0, bounds=BOUNDS)
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def measured() -> dict[str, Any]:
     """Metrics of a log of three jobs, with the verdict of a run."""
     frame: pl.DataFrame = parse_swf(LOG, "log")[0]
     found = metrics.compute(metrics.frame_from_swf(frame), 8)
-    return found | {"validity": VALIDITY | {"bounds": BOUNDS}}
+    return in_run(found, {**VALIDITY}) | {"errors": {}}
 
 
 class Narrow(io.StringIO):
@@ -59,7 +60,7 @@ def test_a_run_ends_with_one_screen(measured: dict[str, Any]) -> None:
     assert "left out of the metrics: 3 no run time" in lines
     assert lines[-4:] == [
         "trust: valid, as all 3 figures of the verdict are within their bounds",
-        "closest to its bound: longest backfill cycle, 4.00 s of 10.00 s",
+        "closest to its bound: start latency p99, 4.00 s of 10.00 s",
         "largest errors: emulation 600 % (utilisation ± 1)",
         "all metrics and figures: make metrics RUN=kth",
     ]
@@ -101,7 +102,7 @@ def test_what_limits_the_metrics_is_said(measured: dict[str, Any]) -> None:
 
 def test_a_run_without_metrics_has_the_reason() -> None:
     frame = parse_swf(b"1 0 -1 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1\n", "log")[0]
-    lines = shown(metrics.compute(metrics.frame_from_swf(frame), 8) | {"validity": VALIDITY})
+    lines = shown(in_run(metrics.compute(metrics.frame_from_swf(frame), 8)))
     assert "no metrics: no job has a recorded submission, start and end" in lines
     assert "trust: valid" in lines
 
@@ -118,10 +119,10 @@ def test_the_figure_furthest_beyond_its_bound_is_named(measured: dict[str, Any])
 
 
 def test_what_several_runs_rest_on(measured: dict[str, Any]) -> None:
-    other = with_errors(measured) | {"validity": measured["validity"] | {"backfill_cycle_max": 5.0}}
+    other = with_errors(measured) | {"validity": measured["validity"] | {"start_latency_p99": 5.0}}
     assert summary.trust({"a-1": measured, "a-2": other}) == [
         "trust: 2 of 2 runs are valid",
-        "closest to its bound: longest backfill cycle, 5.00 s of 10.00 s (a-2)",
+        "closest to its bound: start latency p99, 5.00 s of 10.00 s (a-2)",
         "largest errors: emulation 600 % (utilisation, a-2)",
     ]
     unsure = measured | {"validity": measured["validity"] | {"verdict": "inconclusive"}}

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from simulated_runs import in_run, verdict
 
 from mirage.campaign import sweep_table
 from mirage.experiment.endings import Ending
@@ -31,8 +32,8 @@ def measured() -> dict[str, Any]:
     """Metrics of a log of three jobs, with the verdict of a run."""
     frame: pl.DataFrame = parse_swf(LOG, "log")[0]
     found = metrics.compute(metrics.frame_from_swf(frame), 8)
-    validity = {"valid": True, "reasons": [], "submit_lag_p99": 0.0125, "retries": 2, "host_cpu": 0.375, "clock_speed": None}
-    return found | {"validity": validity | {"bounds": {"submit_lag_p99": 443.75, "halted": 1.0}}}
+    figures = {"submit_lag_p99": 0.0125, "retries": 2, "host_cpu": 0.375, "clock_speed": None}
+    return in_run(found, verdict(bounds={"submit_lag_p99": 443.75, "halted": 1.0}, **figures))
 
 
 def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, Any]) -> None:
@@ -105,7 +106,7 @@ def test_the_classes_of_jobs_are_a_matrix(measured: dict[str, Any]) -> None:
 def test_jobs_of_one_class_need_no_matrix() -> None:
     frame = parse_swf(b"1 0 5 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1\n", "log")[0]
     stream = io.StringIO()
-    table.show(metrics.compute(metrics.frame_from_swf(frame), 8), Screen(stream))
+    table.show(in_run(metrics.compute(metrics.frame_from_swf(frame), 8)), Screen(stream))
     assert "bounded slowdown, mean by processors" not in stream.getvalue()
 
 
@@ -159,7 +160,7 @@ def test_a_sweep_has_a_line_for_each_run_that_ended(tmp_path: Path, measured: di
     stream = io.StringIO()
     sweep_table.show(tmp_path / "x", Screen(stream))
     words = [line.split() for line in stream.getvalue().splitlines() if line.split()]
-    assert words[0] == list(sweep_table.SHOWN)
+    assert words[0] == ["shrink", "ending", *sweep_table.SHOWN]
     assert [line[:2] for line in words[2:4]] == [["100", "ok"], ["0.2", "failed"]]
     assert "\ntrust: valid, as all 1 figures" in stream.getvalue(), "of the only run that has figures"
     assert max(len(line) for line in stream.getvalue().splitlines()) <= 110

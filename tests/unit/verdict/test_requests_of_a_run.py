@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from run_folders import ORIGIN, MadeFolder
 
 from mirage.records.run_folder import RunFolder
@@ -41,14 +42,16 @@ def test_a_run_that_plays_all_requests_says_so(tmp_path: Path) -> None:
     assert metrics_of(tmp_path, plain, plain)["not_played"] == {}
 
 
-def test_a_folder_of_an_earlier_release_has_no_such_member(tmp_path: Path) -> None:
-    assert "not_played" not in metrics_of(tmp_path, {}, {})
+def test_a_calibration_has_no_such_member(tmp_path: Path) -> None:
+    metrics_of(tmp_path, {}, {})
+    pl.read_csv(tmp_path / "workload.csv").select("id", "submit", "runtime", "requested").write_csv(tmp_path / "workload.csv")
+    assert "not_played" not in results(RunFolder(tmp_path), 64, 4, 10.0, {}).metrics
 
 
 def test_nearness_to_what_the_log_records(tmp_path: Path) -> None:
     plain: dict[str, Any] = {"ran": True, "preset": "", "not_played": "", "user": 3}
-    rows = [f"{number},{ORIGIN + 20 * number - 20},{ORIGIN + 20 * number},{ORIGIN + 320},4,true" for number in (1, 2)]
-    recorded = "\n".join(["id,submit,start,end,processors,selected", *rows]) + "\n"
+    rows = [f"{number},{ORIGIN + 20 * number - 20},,{ORIGIN + 20 * number},{ORIGIN + 320},4,true" for number in (1, 2)]
+    recorded = "\n".join(["id,submit,eligible,start,end,processors,selected", *rows]) + "\n"
     found = metrics_of(tmp_path, plain, plain, recorded=recorded)
     assert METRICS_JSON.fault(found, "") == ""
     near = found["nearness"]

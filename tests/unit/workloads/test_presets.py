@@ -252,10 +252,11 @@ def test_the_schedule_of_a_run_marks_preset_jobs(tmp_path: Path) -> None:
     assert note in run_files.render(run, 64, 4)["schedule.swf"].decode()
 
 
-def test_a_schedule_of_an_earlier_release_has_no_presets(tmp_path: Path) -> None:
+def test_a_schedule_says_which_jobs_are_presets(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     jobs = frame({"submit": 0, "start": 1, "end": 60, "preset": "queued"}, {"submit": 0, "start": 2, "end": 9})
     jobs.write_csv(path)
     assert read_schedule(path).jobs["preset"].to_list() == ["queued", None]
     jobs.drop("preset").write_csv(path)
-    assert read_schedule(path).jobs["preset"].to_list() == [None, None]
+    with pytest.raises(WrongUse, match=r"jobs\.csv line 1: lacks the columns preset"):
+        read_schedule(path)
