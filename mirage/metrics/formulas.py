@@ -9,45 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
-if TYPE_CHECKING:
-    from mirage.metrics.usage_over_time import MeasuredSchedule
-
-NO_INSTANTS = "jobs were suspended, and it is not recorded when"
-NO_LONG_JOB = "no job ran for more than 1 s"
-NO_NODES = "the machine's number of nodes is not known"
-
-Value = float | str
-"""A metric's value, or as text the reason why there is none."""
-Values = dict[str, Any]
-"""Metrics by name, each a `Value`."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What formulas depend on beside the jobs.
-
-    processors, nodes: of the machine; nodes None: unknown
-    tau: seconds, lower bound of the run time in bounded slowdowns
-    w2_reading: "magnitude" or "log"
-    immediate_below: seconds; a job with a shorter wait started immediately
-    """
-
-    processors: int
-    nodes: int | None
-    tau: float
-    w2_reading: str
-    immediate_below: float
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Settings:
-        """From member `settings` of metrics.json."""
-        names = ("processors", "nodes", "w2_reading", "immediate_below")
-        return cls(tau=float(settings["tau"]), **{name: settings[name] for name in names})
-
+from mirage.metrics.usage_over_time import MeasuredSchedule, mean_weighted
+from mirage.metrics.values import NO_INSTANTS as NO_INSTANTS
+from mirage.metrics.values import NO_LONG_JOB as NO_LONG_JOB
+from mirage.metrics.values import NO_NODES as NO_NODES
+from mirage.metrics.values import Settings as Settings
+from mirage.metrics.values import Value as Value
+from mirage.metrics.values import Values as Values
 
 Quantity = pl.Expr | Callable[[Settings], pl.Expr]
 """A value of each job, for formulas: an expression, or a function that makes it from the settings."""
@@ -166,6 +138,14 @@ class OfSchedule:
     function: Callable[[MeasuredSchedule], Value]
     of_waits: bool = False
     of_use: Callable[[float, int, float], float] | None = None
+
+
+def mean_by_nodes(schedule: MeasuredSchedule, formula: MeanByNodes) -> Value:
+    """Value of a `MeanByNodes` formula."""
+    if schedule.long_by_nodes.is_empty():
+        return NO_LONG_JOB
+    nodes = schedule.settings.nodes
+    return NO_NODES if nodes is None else mean_weighted(schedule.long_by_nodes, formula.factor(nodes))
 
 
 OrderStatistic = TypeVar("OrderStatistic", bound=Quantile | Maximum)

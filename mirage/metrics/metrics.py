@@ -41,7 +41,7 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics.classes import by_class
-from mirage.metrics.formulas import MeanByNodes, OfSchedule, Settings, Value, Values
+from mirage.metrics.formulas import MeanByNodes, OfSchedule, Settings, Value, Values, mean_by_nodes
 from mirage.metrics.jobs_frame import (
     ALLOCATIONS_SCHEMA,
     EXECUTIONS_SCHEMA,
@@ -56,7 +56,7 @@ from mirage.metrics.measured_jobs import Cut, Population
 from mirage.metrics.metric import Metric
 from mirage.metrics.per_job import over_jobs
 from mirage.metrics.registry import METRICS
-from mirage.metrics.usage_over_time import MeasuredSchedule, mean_by_nodes
+from mirage.metrics.usage_over_time import MeasuredSchedule
 from mirage.traces import states
 from slurm_mirage.base.errors import WrongUse
 

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from mirage.metrics.formulas import NO_INSTANTS, NO_LONG_JOB, NO_NODES, MeanByNodes, Settings, Value
 from mirage.metrics.measured_jobs import Population, Window
+from mirage.metrics.values import NO_INSTANTS, NO_LONG_JOB, NO_NODES, Settings, Value
 from mirage.metrics.waits import Waits
 
 NO_LENGTH = "the schedule has no length"
@@ -113,14 +113,6 @@ class MeasuredSchedule:
         return by_nodes.with_columns(pl.col("c").replace(0, None))
 
 
-def mean_by_nodes(schedule: MeasuredSchedule, formula: MeanByNodes) -> Value:
-    """Value of a `MeanByNodes` formula."""
-    if schedule.long_by_nodes.is_empty():
-        return NO_LONG_JOB
-    nodes = schedule.settings.nodes
-    return NO_NODES if nodes is None else _weighted(schedule.long_by_nodes, formula.factor(nodes))
-
-
 def w3(schedule: MeasuredSchedule) -> Value:
     """Mean of (w / t) * F(N - c + 1), F(x) the share of the time in which fewer than x nodes were busy."""
     busy, nodes, by_nodes = schedule.busy_nodes, schedule.settings.nodes, schedule.long_by_nodes
@@ -131,7 +123,7 @@ def w3(schedule: MeasuredSchedule) -> Value:
     chances = busy.select("nodes", chance=pl.col("share").cum_sum())
     # Fewer than N - c + 1 busy nodes are N - c at most.
     fitting = by_nodes.select("n", "x", free=nodes - pl.col("c")).sort("free")
-    return _weighted(fitting.join_asof(chances, left_on="free", right_on="nodes"), pl.col("chance").fill_null(0))
+    return mean_weighted(fitting.join_asof(chances, left_on="free", right_on="nodes"), pl.col("chance").fill_null(0))
 
 
 def utilisation(schedule: MeasuredSchedule) -> Value:
@@ -207,7 +199,7 @@ def _instants_known(population: Population, suspensions: pl.DataFrame | None, jo
     return int(of_these.select("suspend", "resume").null_count().sum_horizontal().item()) == 0
 
 
-def _weighted(by_nodes: pl.DataFrame, factor: pl.Expr) -> float:
+def mean_weighted(by_nodes: pl.DataFrame, factor: pl.Expr) -> float:
     """Mean of (w / t) * factor over the jobs; factor depends on their nodes only."""
     return float(by_nodes.select((pl.col("x") * factor).sum() / pl.col("n").sum()).item())
 
