@@ -12,13 +12,12 @@ import polars as pl
 from mirage.metrics.formulas import OfSchedule, Value
 from mirage.metrics.metric import FEWER, SMALLER, Metric
 from mirage.metrics.usage_over_time import MeasuredSchedule, utilisation
+from mirage_extras.filler.figures import FILLERS_FILE as FILLERS_FILE
 from slurm_mirage.jobs.filler import Filler
 
 if TYPE_CHECKING:
     from mirage_extras.filler.simulation import Filled
 
-FILLERS_FILE = "fillers.csv"
-"""Exists if the run had fillers."""
 FILLERS_SCHEMA: dict[str, pl.DataType] = {
     **dict.fromkeys(("filler", "execution"), pl.Int64()),
     "node": pl.String(),

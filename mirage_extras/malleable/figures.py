@@ -1,4 +1,4 @@
-"""The figures of the verdict about malleable jobs. The module imports nothing, because each call of make reads the names."""
+"""The figures of the verdict about malleable jobs. It imports nothing, because each call of make reads it."""
 
 from __future__ import annotations
 
