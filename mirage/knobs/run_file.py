@@ -2,14 +2,16 @@
 
 Another user may have written such a file. It is data: at most LARGEST bytes, one mapping of names of knobs to texts, which are what
 the user would type (`yes`, `1e3` and `2026-03-01` stay as they are). It is read as events of the YAML parser; nothing is built of
-them. A knob whose file is run or written (`ONLY_GIVEN`) has to be given to make too.
+them. A knob whose file is run or written (`ONLY_GIVEN`), or outside of the current folder, has to be given to make too.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from pathlib import Path
 from typing import Any
 
 from mirage.knobs.knobs import Knobs
@@ -22,6 +24,7 @@ KNOB = "RUN_FILE"
 LARGEST = 64 << 10
 """Bytes."""
 _RUN, _WRITTEN = "what is in its file is run", "it names a file to write"
+_OUTSIDE = "it names a file outside of this folder"
 ONLY_GIVEN = {
     **dict.fromkeys(("INVENTORY", "EVENTS", "SLURM_SOURCE", "OPENPBS_SOURCE", "SLURMS"), _RUN),
     **dict.fromkeys(("OUT", "ARCHIVE"), _WRITTEN),
@@ -88,9 +91,16 @@ def _texts(path: str, events: Iterator[Any], yaml: Any, given: Callable[[str], b
                 continue
             texts[name], name = _value(place, name, event.value), None
             last = next(reversed(texts))
-            if last in ONLY_GIVEN and not given(last):
-                raise _wrong(place, f"{last}: {ONLY_GIVEN[last]}, so give it to make too: {last}={texts[last]}")
+            if (why := _only_given(last, texts[last])) and not given(last):
+                raise _wrong(place, f"{last}: {why}, so give it to make too: {last}={texts[last]}")
     return texts
+
+
+def _only_given(name: str, text: str) -> str:
+    """Why a file may not decide this knob; "" if it may. It may name files below the current folder, which are the caller's."""
+    words = re.split(r"[\s=,:]+", text)
+    is_outside = any(word.startswith("/") or ".." in word.split("/") for word in words)
+    return ONLY_GIVEN.get(name) or (_OUTSIDE if is_outside else "")
 
 
 def _name(place: str, name: str, texts: Mapping[str, str]) -> str:
@@ -132,7 +142,7 @@ def apply(environ: MutableMapping[str, str], target: str, reader: Callable[..., 
         return name in given or (bool(environ.get(name)) and name not in SLURM_VARIABLES)
 
     texts = {name: text for name, text in reader(path, is_given).items() if name in BY_NAME and not is_given(name)}
-    texts = {name: text for name, text in texts.items() if name not in ONLY_GIVEN}
+    texts = {name: text for name, text in texts.items() if not _only_given(name, text)}
     environ.update({**texts, GIVEN: " ".join([*given, *texts]), OF_FILE: " ".join(texts)})
 
 
@@ -152,8 +162,13 @@ def to_write(environ: Mapping[str, str], knobs: Knobs, target: str) -> dict[str,
         knob = BY_NAME[name]
         is_default = parse(name, text) == parse(name, knob.default)
         if not is_default or (has_inventory and knob.variable) or resolve({**environ, name: ""}, target) != knobs:
-            kept[name] = text
+            kept[name] = os.path.relpath(text) if _is_below(text) else text
     return kept
+
+
+def _is_below(path: str) -> bool:
+    """Whether this is the absolute path of something below the current folder."""
+    return path.startswith("/") and Path(path).is_relative_to(Path.cwd())
 
 
 def as_yaml(texts: Mapping[str, str]) -> str:

@@ -138,7 +138,7 @@ def test_an_ordinary_user_and_root_get_the_same(ordinary: tuple[Path, list[str]]
 
 RUN_FILES = {
     "TRACE: own/log.swf\nJOBS: 3\nNODES: 4\n": (0, "ok: 3 jobs of log"),
-    "TRACE: /etc/hostname\n": (2, "wrong use: TRACE: /etc/hostname"),
+    "TRACE: /etc/hostname\n": (2, "wrong use: RUN_FILE: own/week.yml line 1: TRACE: it names a file outside of this folder"),
     "JOBS: x\n": (2, "wrong use: JOBS: 'x' (in own/week.yml) is not possible"),
     "OUT: own/x\n": (2, "wrong use: RUN_FILE: own/week.yml line 1: OUT: it names a file to write"),
     "A: *x\n": (2, "wrong use: RUN_FILE: own/week.yml line 1: A: there is no such knob"),
@@ -147,7 +147,7 @@ RUN_FILES = {
 
 @pytest.mark.parametrize("content", RUN_FILES)
 def test_knobs_of_a_file(ordinary: tuple[Path, list[str]], of_root: Path, content: str) -> None:
-    """Root reads what the file names; the file itself is read in a process without its rights."""
+    """The file is read in a process without root's rights; it names files below the current folder only."""
     folder, become = ordinary
     code, words = RUN_FILES[content]
     for project, before in ((folder, become), (of_root, [])) if IS_ROOT else ((folder, become),):

@@ -72,6 +72,15 @@ def test_values_are_the_texts_that_a_user_types(tmp_path: Path) -> None:
         ("INVENTORY: mine", " line 1: INVENTORY: what is in its file is run, so give it to make too: INVENTORY=mine"),
         ("NODES: 1\nSLURMS: a b", " line 2: SLURMS: what is in its file is run, so give it to make too: SLURMS=a b"),
         ("OUT: /etc/x", " line 1: OUT: it names a file to write, so give it to make too: OUT=/etc/x"),
+        ("TRACE: /etc/shadow", " line 1: TRACE: it names a file outside of this folder, so give it to make too: TRACE=/etc/shadow"),
+        (
+            "SITE: a/../../b",
+            " line 1: SITE: it names a file outside of this folder, so give it to make too: SITE=a/../../b",
+        ),
+        (
+            "FILLER_JOBS: work=/etc/shadow",
+            " line 1: FILLER_JOBS: it names a file outside of this folder, so give it to make too: FILLER_JOBS=work=/etc/shadow",
+        ),
         ("[" * 60_000, f" line 1: the file: is a list or a mapping; {LINE}"),
         ("#" * 70_000, ": is too large; it may have up to 64 KiB"),
     ],
@@ -108,15 +117,15 @@ def test_what_is_given_otherwise_has_precedence(tmp_path: Path) -> None:
 
 
 def test_the_slurm_conf_of_slurms_own_commands_does_not_count(tmp_path: Path) -> None:
-    environ = applied(tmp_path, f"SLURM_CONF: {tmp_path}/mine\n", SLURM_CONF="/etc/slurm/slurm.conf")
-    assert environ["SLURM_CONF"] == f"{tmp_path}/mine"
-    with pytest.raises(WrongUse, match=rf"^slurm_conf: {tmp_path}/mine: cannot be read"):
+    environ = applied(tmp_path, "SLURM_CONF: not/there\n", SLURM_CONF="/etc/slurm/slurm.conf")
+    assert environ["SLURM_CONF"] == "not/there"
+    with pytest.raises(WrongUse, match=r"^slurm_conf: not/there: cannot be read"):
         knobs.resolve(environ, "experiment")
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("NODES: many", "NODES: 'many' (in {}) is not possible"), ("CLASSES: /nowhere", "No such file or directory) (in {})")],
+    [("NODES: many", "NODES: 'many' (in {}) is not possible"), ("CLASSES: not/there", "No such file or directory) (in {})")],
 )
 def test_a_wrong_value_is_told_with_the_file(tmp_path: Path, content: str, words: str) -> None:
     with pytest.raises(WrongUse) as refusal:
@@ -160,6 +169,14 @@ TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, texts: dict[str, str]) -> None:
     folder = tmp_path_factory.mktemp("written")
     assert read(folder, run_file.as_yaml(texts)) == texts
+
+
+def test_a_path_below_the_current_folder_is_written_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    inside = {"TRACE": str(tmp_path / "logs/a.swf"), knobs.GIVEN: "TRACE"}
+    assert written(inside) == {"TRACE": "logs/a.swf"}
+    outside = {"TRACE": "/data/a.swf", knobs.GIVEN: "TRACE"}
+    assert written(outside) == {"TRACE": "/data/a.swf"}
 
 
 def written(environ: dict[str, str], target: str = "experiment") -> dict[str, str]:
