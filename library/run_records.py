@@ -77,7 +77,7 @@ def main(module: AnsibleModule) -> Result:
         # The archive is fetched and removed, so it is not part of the host's state.
         return {} if module.check_mode else pack(module.params)
     except (KeyError, TypeError, ValueError) as error:
-        raise WrongUse(f"RUN={module.params['run']}: its journal or result.json is damaged: {error!r}") from error
+        raise WrongUse(f"its journal or result.json is damaged: {error!r}", "run", module.params["run"]) from error
 
 
 if __name__ == "__main__":

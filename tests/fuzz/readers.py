@@ -166,7 +166,7 @@ def _schedule(path: Path) -> None:
         schedule.nodes,
         suspensions=schedule.suspensions,
         executions=schedule.executions,
-        kinds=schedule.kinds,
+        tables=schedule.tables,
         immediate_below=schedule.immediate_below,
         allocations=schedule.allocations,
     )

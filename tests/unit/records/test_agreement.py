@@ -28,8 +28,11 @@ JOBS = schedules.frame(
 )
 
 
+WORKLOAD = pl.DataFrame({"id": [2, 3, 4]})
+
+
 def measured(**more: Any) -> dict[str, Any]:
-    return {"settings": {"window": [100.0, 260.0], "processors": 8}, **more}
+    return {"settings": {"window": [100.0, 260.0], "processors": 8}, "not_played": {}, **more}
 
 
 def test_waits_in_the_log_and_who_was_there_beside_the_jobs() -> None:
@@ -58,7 +61,7 @@ def test_classes_have_every_job_once() -> None:
 
 
 def test_nearness_to_the_log() -> None:
-    near = module.nearness_of(JOBS, RECORDED, None, measured())
+    near = module.nearness_of(JOBS, RECORDED, WORKLOAD, measured())
     assert near is not None
     # Waits 60, 101 and 5 in the run, 60, 0 and 120 in the log.
     assert near["waits"]["jobs"] == 3
@@ -73,14 +76,14 @@ def test_nearness_to_the_log() -> None:
     # From 100 to 120 no job ran here, and in the log job 3 for 10 s.
     used = near["utilisation"]
     assert used == {"run": 0, "record": pytest.approx(20 / 160), "difference": pytest.approx(-20 / 160)}
-    assert (near["inconclusive"], near["played_in_full"]) == ("", None)
+    assert (near["inconclusive"], near["played_in_full"]) == ("", 1)
 
 
 def test_jobs_outside_of_the_window_are_left_out() -> None:
-    cut = {"settings": {"window": [105.0, 260.0], "processors": 8}}
-    near = module.nearness_of(JOBS, RECORDED, None, cut)
+    cut = measured(settings={"window": [105.0, 260.0], "processors": 8})
+    near = module.nearness_of(JOBS, RECORDED, WORKLOAD, cut)
     assert near is not None and near["waits"]["jobs"] == 2
-    assert module.nearness_of(JOBS, RECORDED, None, {"settings": {"window": [0.0, 1.0], "processors": 8}}) is None
+    assert module.nearness_of(JOBS, RECORDED, WORKLOAD, measured(settings={"window": [0.0, 1.0], "processors": 8})) is None
 
 
 def test_groups_by_what_the_workload_says() -> None:
@@ -116,7 +119,7 @@ def test_groups_by_what_the_workload_says() -> None:
 @pytest.mark.parametrize(("share", "verdict"), [(0.05, False), (0.051, True)])
 def test_requests_that_are_not_played_make_it_inconclusive(share: float, verdict: bool) -> None:
     asked = {"gres": Count(jobs=1, share=share), "any": Count(jobs=1, share=share)}
-    near = module.nearness_of(JOBS, RECORDED, None, measured(not_played=asked))
+    near = module.nearness_of(JOBS, RECORDED, WORKLOAD, measured(not_played=asked))
     assert near is not None
     assert near["played_in_full"] == pytest.approx(1 - share)
     assert bool(near["inconclusive"]) is verdict
@@ -127,5 +130,5 @@ def test_requests_that_are_not_played_make_it_inconclusive(share: float, verdict
 
 
 def test_all_requests_are_played() -> None:
-    near = module.nearness_of(JOBS, RECORDED, None, measured(not_played={}))
+    near = module.nearness_of(JOBS, RECORDED, WORKLOAD, measured(not_played={}))
     assert near is not None and near["played_in_full"] == 1

@@ -13,6 +13,7 @@ from mirage.metrics import metrics
 from mirage.metrics.availability import NOT_RECORDED
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, JOBS_SCHEMA
 from mirage.records import schedule
+from mirage.records.recorded import RECORDED_SCHEMA
 from mirage.traces.trace import LARGEST_JOB
 from mirage.workloads.selection import Selection
 from slurm_mirage.base.errors import WrongUse
@@ -21,9 +22,9 @@ from slurm_mirage.jobs import sigsleep_log
 SWF = "1 0 5 10 4 -1 -1 4 20 -1 1 3 1 -1 -1 -1 -1 -1\n"
 SACCT = "JobID|State|Submit|Start|End|AllocCPUS\n7|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:00:30|2026-03-01T10:02:30|8\n"
 JOBS = (
-    "id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag\n"
-    "1,0,0,2,12,4,2,1,60,6,100,batch,COMPLETED,0.01\n"
-    "2,0,,,,,2,,60,6,,batch,PENDING,\n"
+    "id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag,preset\n"
+    "1,0,0,2,12,4,2,1,60,6,100,batch,COMPLETED,0.01,\n"
+    "2,0,,,,,2,,60,6,,batch,PENDING,,\n"
 )
 
 
@@ -57,9 +58,9 @@ def test_schedule_of_a_run(tmp_path: Path) -> None:
         (JOBS.replace("submit_lag", "lag"), "lacks the columns submit_lag"),
         (JOBS.replace("2,0,,", "2,soon,,"), "line 3: submit 'soon' is not a number"),
         (JOBS.replace("4,2,1,60", "4,2.5,1,60"), "line 2: processors '2.5' is not a number"),
-        (JOBS.replace("0.01\n", "0.01,9,9,9\n"), "line 2: has 17 fields, the heading has 14"),
-        (JOBS.replace(",0.01\n", "\n"), "line 2: has 13 fields, the heading has 14"),
-        (JOBS + "\n", "line 4: has 0 fields, the heading has 14"),
+        (JOBS.replace("0.01,\n", "0.01,,9,9,9\n"), "line 2: has 18 fields, the heading has 15"),
+        (JOBS.replace(",0.01,\n", "\n"), "line 2: has 13 fields, the heading has 15"),
+        (JOBS + "\n", "line 4: has 0 fields, the heading has 15"),
     ],
 )
 def test_a_damaged_jobs_csv_is_refused(tmp_path: Path, content: str, message: str) -> None:
@@ -96,7 +97,7 @@ def test_schedule_of_sigsleep(tmp_path: Path) -> None:
 def test_jobs_that_started_before_their_submission_are_noted(tmp_path: Path, line: str) -> None:
     (tmp_path / "jobs.csv").write_text(f"{','.join(JOBS_SCHEMA)}\n{line},\n2,10,10,12,18,0,2,1,60,6,,batch,COMPLETED,,\n")
     assert schedule.read_schedule(tmp_path / "jobs.csv").notes == {"wait_negative": 1}
-    (tmp_path / "recorded.csv").write_text("id,submit,start,end,processors,selected\n1,10,0,12,2,true\n2,10,12,18,2,true\n")
+    (tmp_path / "recorded.csv").write_text(f"{','.join(RECORDED_SCHEMA)}\n1,10,,0,12,2,true\n2,10,,12,18,2,true\n")
     assert schedule.read_schedule(tmp_path / "recorded.csv").notes == {"wait_negative": 1}
 
 
@@ -126,9 +127,9 @@ def test_jobs_of_a_log_are_selected(tmp_path: Path) -> None:
 
 
 def test_jobs_of_a_run_are_selected(tmp_path: Path) -> None:
-    rows = [f"{n},{100 - 10 * n},,{100 - 10 * n},100,0,2,1,60,{n},,batch,COMPLETED,0\n" for n in range(1, 6)]
+    rows = [f"{n},{100 - 10 * n},,{100 - 10 * n},100,0,2,1,60,{n},,batch,COMPLETED,0,\n" for n in range(1, 6)]
     heading = JOBS.splitlines(keepends=True)[0]
-    (tmp_path / "jobs.csv").write_text(heading + "".join(rows) + "9,,,,,,2,,60,,,batch,LOST,\n")
+    (tmp_path / "jobs.csv").write_text(heading + "".join(rows) + "9,,,,,,2,,60,,,batch,LOST,,\n")
 
     def ids(selection: Selection) -> list[int]:
         return schedule.read_schedule(tmp_path / "jobs.csv", selection).jobs["id"].to_list()
@@ -216,7 +217,7 @@ def test_a_damaged_description_of_a_run_is_refused(tmp_path: Path, text: str, me
 
 # Changes of size.
 
-RUN = JOBS + "3,5,,5,,0,1,1,60,6,,batch,RUNNING,\n"
+RUN = JOBS + "3,5,,5,,0,1,1,60,6,,batch,RUNNING,,\n"
 
 
 def with_allocations(folder: Path, rows: str, heading: str = "job,from,nodes,processors\n") -> schedule.Schedule:

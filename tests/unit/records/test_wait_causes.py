@@ -25,7 +25,7 @@ from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs import arrays
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.replay.actions import DONE
-from slurm_mirage.replay.launch_cost import LaunchCost
+from slurm_mirage.replay.launch_cost import REAL_TIME
 from slurm_mirage.rm.evidence import Layout, Node, Scheduling, WaitWord
 from slurm_mirage.rm.slurm.records import SlurmRecords
 
@@ -100,7 +100,7 @@ class Made:
             launch_cost=None,
             launch_cost_error=None,
             launch_cost_reason="",
-            launches=LaunchCost.of_record(0.0),
+            launches=REAL_TIME,
             freed_reason="",
             unsubmitted=0,
             foreign=empty,
