@@ -175,7 +175,10 @@ def as_yaml(texts: Mapping[str, str]) -> str:
     """The content of a file with these knobs, which `read` reads back."""
     import yaml
 
-    scalars = [yaml.ScalarEvent(None, None, (True, True), text) for pair in texts.items() for text in pair]
+    # The emitter takes some characters, such as U+0085, for line breaks, and leaves them as they are outside of double quotes.
+    styles = {True: None, False: '"'}
+    words = [text for pair in texts.items() for text in pair]
+    scalars = [yaml.ScalarEvent(None, None, (True, True), text, style=styles[text.isprintable()]) for text in words]
     mapping = [yaml.MappingStartEvent(None, None, True, flow_style=False), *scalars, yaml.MappingEndEvent()]
     document = [yaml.DocumentStartEvent(), *mapping, yaml.DocumentEndEvent()]
     content: str = yaml.emit([yaml.StreamStartEvent(), *document, yaml.StreamEndEvent()], width=1 << 20, allow_unicode=True)

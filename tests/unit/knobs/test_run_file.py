@@ -165,10 +165,20 @@ NAMES = st.sampled_from([name for name in BY_NAME if name not in {*run_file.ONLY
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
 
 
-@given(st.dictionaries(NAMES, TEXTS | st.sampled_from(["yes", "~", "a: b", "#", "'", "- x", "\udcff", "&a", "!x", "%", "[", "{}"])))
+@given(
+    st.dictionaries(
+        NAMES,
+        TEXTS
+        | st.sampled_from(
+            ["yes", "~", "/a/../b", "a\x85b", "\u2028", "a: b", "#", "'", "- x", "\udcff", "&a", "!x", "%", "[", "{}"]
+        ),
+    )
+)
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, texts: dict[str, str]) -> None:
-    folder = tmp_path_factory.mktemp("written")
-    assert read(folder, run_file.as_yaml(texts)) == texts
+    path = tmp_path_factory.mktemp("written") / "week.yml"
+    path.write_text(run_file.as_yaml(texts))
+    # Paths that leave the folder count, as they are given to make too.
+    assert run_file.read(str(path), lambda _: True) == texts
 
 
 def test_a_path_below_the_current_folder_is_written_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
