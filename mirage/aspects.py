@@ -1,8 +1,8 @@
 """Finds the aspects: the packages in `mirage_extras`, each of which adds something to the core that it can do without.
 
-An aspect has a module for each room of the core to which it adds, with the name of that room: `knobs`, `experiment`, `simulate`,
-`records`, `metrics`, `figures`, `verdict`, `page`. What such a module may have is written where the room uses it. The core names no
-aspect, so that a folder of `mirage_extras` may be removed.
+An aspect has a module for each part of the core to which it adds: `knobs`, `experiment`, `simulate`, `records`, `metrics`,
+`figures`, `verdict`, `page`. What such a module may have is written where the core uses it. The core names no aspect, so that a
+folder of `mirage_extras` may be removed.
 """
 
 from __future__ import annotations
@@ -18,16 +18,26 @@ PACKAGE = "mirage_extras"
 
 
 @cache
-def modules(room: str) -> tuple[ModuleType, ...]:
-    """The modules `room` of all aspects that have one. Their packages' `PLACE` is their order in tables and pages."""
+def modules(module: str) -> tuple[ModuleType, ...]:
+    """The modules of this name of all aspects that have one. Their packages' `PLACE` is their order in tables and pages."""
     if find_spec(PACKAGE) is None:
         return ()
     found = pkgutil.iter_modules(import_module(PACKAGE).__path__)
     packages = [import_module(f"{PACKAGE}.{one.name}") for one in found if one.ispkg]
-    names = [f"{package.__name__}.{room}" for package in sorted(packages, key=lambda package: package.PLACE)]
+    names = [f"{package.__name__}.{module}" for package in sorted(packages, key=lambda package: package.PLACE)]
     return tuple(import_module(name) for name in names if find_spec(name) is not None)
 
 
-def offers(room: str, name: str) -> tuple[Any, ...]:
-    """What the aspects have under this name in their modules `room`, in order; aspects without it are left out."""
-    return tuple(getattr(module, name) for module in modules(room) if hasattr(module, name))
+def offers(module: str, name: str) -> tuple[Any, ...]:
+    """The members `name` of these modules of the aspects, in order; a module without the member is left out."""
+    return tuple(getattr(one, name) for one in modules(module) if hasattr(one, name))
+
+
+def listed(module: str, name: str) -> tuple[Any, ...]:
+    """The items of these members, which are sequences."""
+    return tuple(item for items in offers(module, name) for item in items)
+
+
+def merged(module: str, name: str, *arguments: Any) -> dict[str, Any]:
+    """The mappings that these members, which are functions, return for the arguments, as one."""
+    return {key: value for function in offers(module, name) for key, value in function(*arguments).items()}

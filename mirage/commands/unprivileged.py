@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage import RESULTS, ROOT
-from mirage.aspects import offers
+from mirage.aspects import listed
 from mirage.commands import terminal_input
 from mirage.commands.landlock import Rules
 from mirage.commands.logs import LOGS
@@ -50,7 +50,7 @@ OTHERS = {
 BESIDE_JOBS = (
     *(file_names.EXPERIMENT_FILE, file_names.SUSPENSIONS_FILE, file_names.ALLOCATIONS_FILE, file_names.EXECUTIONS_FILE),
     file_names.AVAILABILITY_FILE,
-    *(name for names in offers("figures", "FILES") for name in names),
+    *listed("figures", "FILES"),
 )
 """Files that are read beside the jobs.csv of a run."""
 KEPT = Path(sys.prefix, "of-nobody")

@@ -1,4 +1,4 @@
-"""What the aspects have in an experiment: their modules `experiment`, of which every member may be missing.
+"""What the aspects have in an experiment: the functions in their modules `experiment`, each of which a module may leave out.
 
 `of_slurm(knobs)`: its knob, whether it asks for the aspect, and why only a cluster of Slurm can have it.
 `identities(knobs)`: inputs of a run whose values stand for the content of files: text by knob.
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from mirage.workloads import requests
     from mirage.workloads.workload import Workload
 
-_ROOM = "experiment"
+_MODULE = "experiment"
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What an aspect needs of a run: the function `needs` of its module, from the knobs."""
+    """What an aspect needs of a run. Its function `needs` makes it from the knobs."""
 
     accounting: bool = False
     """slurmdbd, where ACCOUNTING=auto leaves it open."""
@@ -41,53 +41,53 @@ class Needs:
 
 
 def needs(knobs: Knobs) -> Needs:
-    """What any of the aspects needs."""
-    of_each: list[Needs] = [of(knobs) for of in aspects.offers(_ROOM, "needs")]
+    """What the aspects need together: a member is true if it is for one of them."""
+    of_each: list[Needs] = [of(knobs) for of in aspects.offers(_MODULE, "needs")]
     return Needs(*(any(getattr(one, part.name) for one in of_each) for part in fields(Needs)))
 
 
 def of_slurm(knobs: Knobs) -> tuple[tuple[str, bool, str], ...]:
     """For each aspect that only a cluster of Slurm can have: its knob, whether it asks for the aspect, and why."""
-    return tuple(of(knobs) for of in aspects.offers(_ROOM, "of_slurm"))
+    return tuple(of(knobs) for of in aspects.offers(_MODULE, "of_slurm"))
 
 
 def check_words(knobs: Knobs) -> None:
     """Check the knobs of the aspects for themselves, without a cluster. Raises WrongUse."""
-    for of in aspects.offers(_ROOM, "check_words"):
+    for of in aspects.offers(_MODULE, "check_words"):
         of(knobs)
 
 
 def check(knobs: Knobs) -> None:
     """Check that the cluster can have what the knobs of the aspects ask for. Raises WrongUse with the reason."""
-    for of in aspects.offers(_ROOM, "check"):
+    for of in aspects.offers(_MODULE, "check"):
         of(knobs)
 
 
 def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
     """Variables of the playbooks for the cluster. shrink: SHRINK of the run that follows, in per cent"""
-    return {name: value for of in aspects.offers(_ROOM, "cluster_variables") for name, value in of(knobs, shrink).items()}
+    return aspects.merged(_MODULE, "cluster_variables", knobs, shrink)
 
 
 def run_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
     """Members of run.json. shrink: SHRINK in per cent"""
-    return {name: value for of in aspects.offers(_ROOM, "run_settings") for name, value in of(knobs, shrink).items()}
+    return aspects.merged(_MODULE, "run_settings", knobs, shrink)
 
 
 def identities(knobs: Knobs) -> dict[str, str]:
     """Inputs of a run whose values stand for the content of files, by knob. Raises WrongUse."""
-    return {name: text for of in aspects.offers(_ROOM, "identities") for name, text in of(knobs).items()}
+    return aspects.merged(_MODULE, "identities", knobs)
 
 
 def arms(knobs: Knobs) -> tuple[Knobs, dict[str, dict[str, str]]] | None:
     """The knobs of a comparison and its arms (knobs by label), where a knob of an aspect has several values; None if none has.
     Raises WrongUse."""
-    found = [chosen for of in aspects.offers(_ROOM, "arms") if (chosen := of(knobs)) is not None]
+    found = [chosen for of in aspects.offers(_MODULE, "arms") if (chosen := of(knobs)) is not None]
     return found[0] if found else None
 
 
 def applied(knobs: Knobs, chosen: Workload, slack: float) -> Workload:
     """The workload with what the aspects change of its jobs. slack: virtual seconds that time limits leave. Raises WrongUse."""
-    for of in aspects.offers(_ROOM, "applied"):
+    for of in aspects.offers(_MODULE, "applied"):
         chosen = of(knobs, chosen, slack)
     return chosen
 
@@ -97,5 +97,5 @@ def check_partitions(jobs: pl.DataFrame, names: list[str], offer: requests.Offer
 
     jobs: of a workload; names: of their partitions, "" for the default one. Raises WrongUse.
     """
-    for of in aspects.offers(_ROOM, "check_partitions"):
+    for of in aspects.offers(_MODULE, "check_partitions"):
         of(jobs, names, offer)

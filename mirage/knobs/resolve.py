@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from mirage import PROGRAM
-from mirage.aspects import offers
+from mirage.aspects import listed
 from mirage.knobs.knob import FINISHED_RUNS
 from mirage.knobs.knobs import CLOCK, Knobs
 from mirage.knobs.machine import Machine
@@ -39,7 +39,7 @@ UNSHRUNK = 100  # per cent
 GATE = "gate"
 """The target whose first configuration is BEFORE."""
 # Knobs that SITE replaces, or that its users cannot be with.
-BESIDE_SITE = ("TRACE", "SLURM_CONF", "MODEL", "RM", *(name for names in offers("knobs", "NOT_WITH_SITE") for name in names))
+BESIDE_SITE = ("TRACE", "SLURM_CONF", "MODEL", "RM", *listed("knobs", "NOT_WITH_SITE"))
 # Knobs that CLASSES replaces.
 SIZE = ("NODES", "CPUS")
 

@@ -5,7 +5,7 @@ A knob is given to make (`make experiment NODES=100`) or in the environment. To 
 
 from __future__ import annotations
 
-from mirage.aspects import offers
+from mirage.aspects import listed
 from mirage.cluster_events.generated import FAILURES_FORM, MAINTENANCE_FORM
 from mirage.knobs import openpbs_source, slurm_source, submission
 from mirage.knobs.knob import (
@@ -319,7 +319,7 @@ TABLE: tuple[Knob, ...] = (
         is_input=True,
         group=EVENTS,
     ),
-    *(row for rows in offers("knobs", "ROWS") for row in rows),
+    *listed("knobs", "ROWS"),
     Knob(
         "SHRINK",
         "jobs.shrinks",

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from mirage.aspects import offers
+from mirage.aspects import listed
 from mirage.metrics import availability
 from mirage.metrics import usage_over_time as usage
 from mirage.metrics.formulas import (
@@ -249,7 +249,7 @@ _ALL = (
         is_share=True,
         main_if="wasted_fraction",
     ),
-    *(metric for metrics in offers("metrics", "METRICS") for metric in metrics),
+    *listed("metrics", "METRICS"),
     Metric(
         "loss_of_capacity",
         "",

@@ -47,7 +47,7 @@ class OfRun:
         """Executions of jobs beside the workload's that take the nodes which these leave idle: start, end."""
         return None
 
-    def names(self) -> pl.Expr:
+    def is_own(self) -> pl.Expr:
         """Whether the jobs of a table, by its column `name`, are jobs beside the workload's that the aspect submitted."""
         return pl.lit(False)
 
@@ -81,4 +81,4 @@ def tables(of_runs: Iterable[OfRun], allocations: pl.DataFrame) -> dict[str, pl.
 
 def read_tables(run: RunFolder, parameter: str) -> dict[str, pl.DataFrame]:
     """The tables of all aspects in a run's folder that metrics need, by the names of their files. Raises WrongUse."""
-    return {name: table for read in aspects.offers("records", "read_tables") for name, table in read(run, parameter).items()}
+    return aspects.merged("records", "read_tables", run, parameter)

@@ -272,7 +272,7 @@ def collect(run: RunFolder) -> Collected:
         launches=journal.launch_cost,
         freed_reason=freed.reason,
         unsubmitted=plan.height - submitted.height,
-        foreign=foreign.filter(~of_run.names() for of_run in own) if own else foreign,
+        foreign=foreign.filter(~of_run.is_own() for of_run in own) if own else foreign,
         halts=journal.halts,
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),

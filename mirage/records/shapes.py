@@ -5,7 +5,7 @@ The shapes name the members that are read. One that may be missing (`Maybe`, `If
 
 from __future__ import annotations
 
-from mirage.aspects import offers
+from mirage.aspects import listed
 from slurm_mirage.base.strict_json import (
     COUNT,
     FLAG,
@@ -60,7 +60,7 @@ _FIGURES = (
     *("interrupted", "halted", "limits_extended", "host_cpu", "host_cpu_saturated", "clock_speed", "clock_offset_max"),
     *("released", "disagreements", "suspended_compared", "suspended_apart_max", "false_quiet_share"),
     *("dispatch_gap_mean", "dispatch_gap_p99", "dispatch_gap_of_load", "dispatch_gap_jobs", "nodes_lacking", "backfill_cycle_mean"),
-    *(name for figures in offers("figures", "FIGURES") for name, *_ in figures),
+    *(name for name, *_ in listed("figures", "FIGURES")),
 )
 _VERDICT = Object({"verdict": Text(words=VERDICTS), "valid": FLAG, "reasons": Each(TEXT), **dict.fromkeys(_FIGURES, _FIGURE)})
 _STRETCH = Object({**dict.fromkeys(("size", "runtime", "judged"), TEXT), **dict.fromkeys(("p1", "p50", "p99"), _FIGURE)})

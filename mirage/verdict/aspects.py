@@ -1,4 +1,4 @@
-"""What the aspects have in the verdict: their modules `verdict`, of which every member may be missing.
+"""What the aspects have in the verdict: the members of their modules `verdict`, each of which a module may leave out.
 
 A run without the aspect has no figures, no reasons and no members of it.
 
@@ -10,7 +10,7 @@ BOUNDS: bounds of figures: `AspectBound`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +22,7 @@ from mirage.records.aspects import OfRun
 from mirage.records.collect import Collected
 from slurm_mirage.rm.evidence import Layout
 
-_ROOM = "verdict"
-_Errors = Callable[[Collected, Mapping[str, float | None], Mapping[str, float | str], float], dict[str, float]]
-_Members = Callable[[Collected, Mapping[str, Any], Population, pl.DataFrame | None], dict[str, Any]]
+_MODULE = "verdict"
 
 
 @dataclass(frozen=True)
@@ -69,29 +67,29 @@ def rows() -> tuple[Rows, ...]:
             tuple(metric.name for metric in module.METRICS),
             module.FIGURES,
         )
-        for module in aspects.modules(_ROOM)
+        for module in aspects.modules(_MODULE)
         if hasattr(module, "FIGURES")
     )
 
 
 def shown_figures() -> tuple[tuple[str, str, str], ...]:
     """The figures of all aspects that are shown: name, meaning, unit."""
-    return tuple(figure for figures in aspects.offers(_ROOM, "FIGURES") for figure in figures)
+    return aspects.listed(_MODULE, "FIGURES")
 
 
 def bounds() -> tuple[AspectBound, ...]:
     """The bounds of all aspects."""
-    return tuple(bound for bounds_of in aspects.offers(_ROOM, "BOUNDS") for bound in bounds_of)
+    return aspects.listed(_MODULE, "BOUNDS")
 
 
 def figures(collected: Collected) -> dict[str, Any]:
     """The figures of the verdict of all aspects, by name."""
-    return {name: figure for of in aspects.offers(_ROOM, "figures") for name, figure in of(collected).items()}
+    return aspects.merged(_MODULE, "figures", collected)
 
 
 def reasons(collected: Collected, layout: Layout) -> list[str]:
     """Reasons of all aspects why the run is invalid. layout: its machine"""
-    return [reason for of in aspects.offers(_ROOM, "reasons") for reason in of(collected, layout)]
+    return [reason for of in aspects.offers(_MODULE, "reasons") for reason in of(collected, layout)]
 
 
 def members(
@@ -101,8 +99,7 @@ def members(
 
     measured: those of `metrics.compute`; population, suspensions: what it measured
     """
-    of_each: tuple[_Members, ...] = aspects.offers(_ROOM, "members")
-    return {name: member for of in of_each for name, member in of(collected, measured, population, suspensions).items()}
+    return aspects.merged(_MODULE, "members", collected, measured, population, suspensions)
 
 
 def errors(
@@ -112,10 +109,9 @@ def errors(
 
     values: all metrics; emulation: half widths of the others; capacity: processor seconds of the machine over the window
     """
-    of_each: tuple[_Errors, ...] = aspects.offers(_ROOM, "errors")
-    return {name: width for of in of_each for name, width in of(collected, values, emulation, capacity).items()}
+    return aspects.merged(_MODULE, "errors", collected, values, emulation, capacity)
 
 
 def sentences(metrics: Mapping[str, Any]) -> list[str]:
     """Sentences of all aspects about metrics.json, without full stops."""
-    return [sentence for of in aspects.offers(_ROOM, "sentences") for sentence in of(metrics)]
+    return [sentence for of in aspects.offers(_MODULE, "sentences") for sentence in of(metrics)]

@@ -82,7 +82,7 @@ class Fillers(OfRun):
     def beside(self) -> pl.DataFrame:
         return self.executions.select("start", "end")
 
-    def names(self) -> pl.Expr:
+    def is_own(self) -> pl.Expr:
         return is_filler(col("name"))
 
     def vacated(self, jobs: pl.DataFrame) -> pl.DataFrame:

@@ -23,10 +23,10 @@ def simulated(
 
     Parameters as for `played`; without: its result. The function of the result takes the content of metrics.json.
     """
-    from mirage_extras.filler.simulation import delay, fill, gain  # numba takes a moment to load
-
     if not knobs.part(FillerKnobs).is_wanted:
         return None
+    from mirage_extras.filler.simulation import delay, fill, gain  # numba takes a moment to load
+
     words, variant = words_of(knobs.part(FillerKnobs)), knobs.part(FillerKnobs).variant
     frame, hold = schedule(chosen, processors, policy, by_limits, words.save if variant == PLANNED else 0.0)
     start = frame["submit"] + frame["wait"]

@@ -80,7 +80,7 @@ class Resizes(OfRun):
 
     changes_sizes = True
 
-    def names(self) -> pl.Expr:
+    def is_own(self) -> pl.Expr:
         return col("name").is_in(self.helpers)
 
     def surpluses(self, joined: pl.DataFrame) -> pl.DataFrame:
