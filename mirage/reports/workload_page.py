@@ -280,8 +280,8 @@ def _oddities(notes: Mapping[str, int], left_out: Mapping[str, int]) -> Table:
 
 
 def _findings(findings: Sequence[Finding]) -> Table:
-    rows = [(one.severity, one.rule, f"{one.title}: {one.amount}", one.example[:_LONGEST], one.advice) for one in findings]
-    return Table("What the rules find", ("", "rule", "found", "where", "effect on a run, and what to do"), rows, prose=(2, 3, 4))
+    rows = [(f"{one.severity}: {one.rule}", f"{one.title}: {one.amount}", one.example[:_LONGEST], one.advice) for one in findings]
+    return Table("What the rules find", ("rule", "found", "where", "effect on a run, and what to do"), rows, prose=(1, 2, 3))
 
 
 def _header(header: Mapping[str, str]) -> Table:

@@ -91,9 +91,12 @@ def test_what_the_rules_find_is_printed_shown_and_kept(log: Path, tmp_path: Path
         "8 processors; StartTime is 2001-09-01, UnixStartTime 2001-09-09; the machine, the weekday"
     )
     texts = Outline.of((tmp_path / "out/report.html").read_text()).texts
-    assert {"Before it is played", "What the rules find", "too-wide", "jobs wider than the machine: 1 job (25.0\u00a0%)"} <= set(
-        texts
-    )
+    assert {
+        "Before it is played",
+        "What the rules find",
+        "error: too-wide",
+        "jobs wider than the machine: 1 job (25.0\u00a0%)",
+    } <= set(texts)
 
 
 def test_what_the_log_says_is_shown_and_cannot_do_anything(log: Path, tmp_path: Path) -> None:
