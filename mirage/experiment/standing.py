@@ -20,6 +20,8 @@ from slurm_mirage.base.files import file_digest, undamaged_json
 from slurm_mirage.instance.standing import RECORD
 
 CODE = ("roles", "library", "module_utils", "playbooks", "inventories/common", "files", "ansible.cfg", "requirements.txt")
+OF_EXTRAS = ("host", "roles", "library", "files")
+"""Folders of an extra (mirage_extras) that affect a cluster."""
 SOURCES = {"", ".c", ".cfg", ".h", ".j2", ".py", ".sh", ".txt", ".yml"}
 """Suffixes of the project's files that affect a cluster. Compiled files are not among them."""
 OF_A_RUN = ("experiment_", "mirage_fresh")
@@ -89,7 +91,8 @@ def _hosts(inventory: Path) -> dict[str, str] | None:
 @cache
 def _code() -> dict[str, str]:
     """Digest of each file of the project that affects a cluster."""
-    roots = [ROOT / name for name in CODE]
+    extras = [path for name in OF_EXTRAS for path in sorted(ROOT.glob(f"mirage_extras/*/{name}"))]
+    roots = [ROOT / name for name in CODE] + extras
     files = [path for root in roots for path in (sorted(_files(root)) if root.is_dir() else [root])]
     return {str(path.relative_to(ROOT)): file_digest(path) for path in files if path.suffix in SOURCES and not _is_compiled(path)}
 
