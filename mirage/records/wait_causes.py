@@ -3,7 +3,7 @@
 What happened to a job over time is put together from layers, each a table of instants and values that hold until the next instant:
 whether it waited, was held, could run at all, what the manager said and whether its backfilling reached the job (reasons.csv), and
 whether others were before it. The cause follows from their values, and of the next job of a queue from the state of the machine
-(`machine_room`).
+(`mirage.occupancy`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ from polars import col
 
 from mirage.metrics.classes import RUNTIMES, sizes
 from mirage.metrics.jobs_frame import WAITS_SCHEMA as WAITS_SCHEMA
+from mirage.occupancy.machine import Machine
+from mirage.occupancy.needs import SLOTS, Needs
+from mirage.occupancy.occupancy import NEVER, Bound, Occupancy
+from mirage.occupancy.room import ANNOUNCED, NEEDS_SCHEMA, OUT, RESERVED, Room, condensed, during, room
+from mirage.records.cluster_events import Absence, Reservation, by_node
 from mirage.records.collect import Collected
-from mirage.records.machine_room import NEEDS_SCHEMA, NEVER, SLOTS, Room, condensed, during, node_states, places_of, room
 from mirage.records.run_records import NS, read_text
 from mirage.records.time_map import TimeMap
 from mirage.text.words import counted, duration
@@ -91,7 +95,9 @@ def waits(
 
     jobs: columns of JOBS_SCHEMA; reasons: result of `read_reasons`; interval: trace seconds between two backfill cycles
     """
-    known = _jobs(collected, plan, jobs)
+    machine = Machine(layout)
+    needs = Needs.by_job((row.id, row.processors, row.nodes, row.memory, row.request) for row in plan)
+    known = _jobs(collected, plan, needs, jobs)
     queued = known.filter(col("leave") > col("submit"))
     ended = queued.filter(col("leave").is_finite())
     if ended.is_empty():
@@ -129,15 +135,14 @@ def waits(
     )
     leaders = leaders.select("job", "begin", "to").join(asks, on="job", maintain_order="left").sort("begin")
     spans = _joined(spans, "word", "conflict", "asks_more").join(asks, on="job", maintain_order="left")
-    spans = _led(spans, leaders, layout, pause)
+    spans = _led(spans, leaders, machine, pause)
     running = collected.placements.drop_nulls(["start", "processors"]).select("job", "start", "end", width="processors")
     running = running.join(asks, on="job", maintain_order="left").with_columns(
         col("end").fill_null(np.inf), until=col("start") + col("limit").fill_null(np.inf)
     )
-    states = node_states(layout, collected.placements, collected.suspensions, collected.events)
-    spans = _with_room(spans, ended, states, layout, pause)
+    spans = _with_room(spans, ended, _occupancy(collected, machine, needs), pause)
     could_start = col("is_free") & col("had_room") & col("led") & (col("cause") == _UNREACHED)
-    delaying = _delaying(spans.filter(could_start), leaders, running, layout)
+    delaying = _delaying(spans.filter(could_start), leaders, running, machine)
     spans = spans.with_columns(delays=col("row").is_in(delaying.implode())).with_columns(final=_final_cause())
     has_reason = (col("cause") != _UNREACHED) | (col("final") == BACKFILL)
     spans = spans.with_columns(cause="final", reason=pl.when(has_reason).then("reason").otherwise(pl.lit("")))
@@ -191,11 +196,11 @@ def with_told_limits(collected: Collected, reasons: pl.DataFrame) -> Collected:
 # ---- the jobs ----
 
 
-def _jobs(collected: Collected, plan: Sequence[PlanRow], jobs: pl.DataFrame) -> pl.DataFrame:
+def _jobs(collected: Collected, plan: Sequence[PlanRow], needs: Mapping[int, Needs], jobs: pl.DataFrame) -> pl.DataFrame:
     """The jobs that were accepted, in order of their arrival in the queue: job, submit, accepted, arrival, leave (infinite if the
     wait has no known end), partition, owner, limit, needs (columns of NEEDS_SCHEMA), dependent, asks_more, array, at_once,
     begin_after, hold_for (virtual seconds)."""
-    rows = [_asked(row) for row in plan]
+    rows = [_asked(row, needs[row.id]) for row in plan]
     asked = pl.DataFrame(rows, schema=_ASKED, orient="row")
     known = collected.evidence.select("id", "limit")
     table = jobs.filter(col("submit").is_not_null() & (col("state") != "LOST")).join(known, on="id", maintain_order="left")
@@ -224,14 +229,25 @@ _ASKED = {
 }
 
 
-def _asked(row: PlanRow) -> tuple[Any, ...]:
+def _asked(row: PlanRow, needs: Needs) -> tuple[Any, ...]:
     """A row of _ASKED."""
     request = Request.parse(row.request)
     more = request.constraint or request.gres or request.gpus or request.gpus_per_task or request.licences or request.switches
     limits = bool(more or request.contiguous or request.memory_per_node or request.memory_per_gpu or row.memory)
     waits_for = row.dependency != ""
-    places = places_of(row.processors, row.nodes, request)
-    return (row.id, *places, row.owner, waits_for, limits, request.hold, request.begin, row.array, row.at_once)
+    return (
+        row.id,
+        needs.kind,
+        needs.each,
+        needs.count,
+        row.owner,
+        waits_for,
+        limits,
+        request.hold,
+        request.begin,
+        row.array,
+        row.at_once,
+    )
 
 
 # ---- the layers: job, time, and a value each ----
@@ -421,7 +437,7 @@ def _is_over() -> pl.Expr:
     return ((col("begin") >= last) & (col("said") < last) & (last < col("leave"))).fill_null(False)
 
 
-def _led(spans: pl.DataFrame, leaders: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
+def _led(spans: pl.DataFrame, leaders: pl.DataFrame, machine: Machine, pause: float) -> pl.DataFrame:
     """The spans, with those of jobs behind others (_BEHIND, _UNREACHED) split by whether there were such (led).
 
     leaders: spans of jobs that waited for nodes; such a job is before those of partitions with the same nodes, and between two of
@@ -430,7 +446,7 @@ def _led(spans: pl.DataFrame, leaders: pl.DataFrame, layout: Layout, pause: floa
     is_behind = col("cause").is_in([_BEHIND, _UNREACHED])
     parts = [spans.filter(~is_behind).with_columns(led=pl.lit(False))]
     for (partition,), own in spans.filter(is_behind).with_row_index("key").group_by("partition", maintain_order=True):
-        before = leaders.filter(_shares_nodes(leaders, layout.partitions.get(str(partition)), layout))
+        before = leaders.filter(_shares_nodes(leaders, str(partition), machine))
         begin, end = before["begin"].to_numpy(), np.maximum.accumulate(before["to"].to_numpy())
         is_first = np.concatenate([[True], begin[1:] > end[:-1] + pause])[: len(begin)]
         edges = np.stack([begin[is_first], np.append(end[:-1][is_first[1:]], end[-1:])], 1).ravel()
@@ -444,7 +460,7 @@ def _led(spans: pl.DataFrame, leaders: pl.DataFrame, layout: Layout, pause: floa
     return pl.concat([part.select(*spans.columns, "led") for part in parts]).sort("job", "begin")
 
 
-def _delaying(starts: pl.DataFrame, leaders: pl.DataFrame, running: pl.DataFrame, layout: Layout) -> pl.Series:
+def _delaying(starts: pl.DataFrame, leaders: pl.DataFrame, running: pl.DataFrame, machine: Machine) -> pl.Series:
     """The rows of those of `starts` (row, begin, partition, processors, limit) that would have delayed a job before them: by the
     time limits this one could start before they had to end, and not beside them. Processors are counted, not nodes; where enough
     were free for the one before, it is not known when it could start.
@@ -453,9 +469,8 @@ def _delaying(starts: pl.DataFrame, leaders: pl.DataFrame, running: pl.DataFrame
     """
     found: list[int] = []
     for (name,), own in starts.group_by("partition", maintain_order=True):
-        members = layout.partitions.get(str(name))
-        total = sum(node.processors for host, node in layout.nodes.items() if members is None or host in members)
-        before, ran = (table.filter(_shares_nodes(table, members, layout)) for table in (leaders, running))
+        total = machine.usable[machine.members(str(name))].sum()
+        before, ran = (table.filter(_shares_nodes(table, str(name), machine)) for table in (leaders, running))
         since, to, needed = (before[column].to_numpy() for column in ("begin", "to", "processors"))
         start, end, until, width = (ran[column].to_numpy() for column in ("start", "end", "until", "width"))
         for row, begin, processors, limit in own.select("row", "begin", "processors", "limit").iter_rows():
@@ -473,18 +488,21 @@ def _delaying(starts: pl.DataFrame, leaders: pl.DataFrame, running: pl.DataFrame
     return pl.Series(found, dtype=pl.UInt32)
 
 
-def _shares_nodes(table: pl.DataFrame, members: frozenset[str] | None, layout: Layout) -> pl.Expr:
-    """Whether the partition of a row has one of these nodes."""
-    names = table["partition"].unique()
-    return col("partition").is_in([name for name in names if _overlap(layout.partitions.get(name), members)])
+def _shares_nodes(table: pl.DataFrame, partition: str, machine: Machine) -> pl.Expr:
+    """Whether the partition of a row has nodes of this one."""
+    return col("partition").is_in([name for name in table["partition"].unique() if machine.overlap(name, partition)])
 
 
-def _overlap(one: frozenset[str] | None, other: frozenset[str] | None) -> bool:
-    """Whether partitions have nodes in common; None: of all nodes."""
-    return one is None or other is None or not one.isdisjoint(other)
+def _occupancy(collected: Collected, machine: Machine, needs: Mapping[int, Needs]) -> Occupancy:
+    """The machine over time, with the times of nodes that `room` needs."""
+    named = [one for one in collected.events.reservations if one.nodes]
+    coming = [Absence(one.number, "", one.nodes, one.announced, one.begin) for one in named if one.announced < one.begin]
+    spans: Mapping[str, Sequence[Absence | Reservation]] = {OUT: collected.events.absences, RESERVED: named, ANNOUNCED: coming}
+    away = {name: by_node(of_name) for name, of_name in spans.items()}
+    return Occupancy.of(machine, collected.placements, needs, Bound.EVEN, suspensions=collected.suspensions, away=away)
 
 
-def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
+def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, occupancy: Occupancy, pause: float) -> pl.DataFrame:
     """The spans, numbered by row, with those of _OPEN split by what room there was: of_room, the cause that follows; is_free,
     whether it is _FREE; had_room, whether there was room for longer than `pause` while nothing but room and order could keep
     the job; is_long, whether the spans with is_free last longer.
@@ -496,7 +514,7 @@ def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, l
     is_open = col("cause").is_in(_OPEN) & ~((col("cause") == _BEHIND) & col("led"))
     asked = spans.filter(is_open).drop_nulls("processors").rename({"to": "end"})
     asked = asked.join(needs.select("job", "kind", "each", "count"), on="job", maintain_order="left")
-    found = room(asked.select(NEEDS_SCHEMA.keys()), layout, states, pause)
+    found = room(asked.select(NEEDS_SCHEMA.keys()), occupancy, pause)
     table = spans.join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
     table = table.with_columns(begin=pl.coalesce("time", "begin"), to=pl.coalesce(col("time").shift(-1).over("key"), "to"))
     table = table.with_columns(is_open=col("cause").is_in(_OPEN), of_room=pl.when(is_open).then(_cause_of_room()))

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA, JOBS_SCHEMA, SUSPENSIONS_SCHEMA
+from mirage.occupancy.room import condensed, during
 from mirage.records.cluster_events import Absence, ClusterEvents, Reservation, RunEvent
 from mirage.records.collect import PLACEMENTS_SCHEMA, Collected
-from mirage.records.machine_room import condensed, during
 from mirage.records.time_map import TimeMap
 from mirage.records.wait_causes import CAUSES, WAITS_SCHEMA, read_reasons, summary, waits, with_told_limits
 from slurm_mirage.base.hostlist import expand
