@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 
 from slurm_mirage.jobs.request import Request, counts_of, gpus_of
@@ -25,9 +25,9 @@ class Needs:
     memory: int | None = 0
     """MiB for each processor; None: not known, it may be all that a node has."""
     memory_per_node: int = 0
-    gpus: Mapping[str, int] = field(default_factory=dict)
+    gpus: tuple[tuple[str, int], ...] = ()
     """GPUs of each node by type, "" for any."""
-    all_gpus: Mapping[str, int] = field(default_factory=dict)
+    all_gpus: tuple[tuple[str, int], ...] = ()
     """GPUs of the whole job by type."""
     constraint: str = ""
     is_known: bool = True
@@ -50,7 +50,9 @@ class Needs:
         is_known &= all(name.partition(":")[0] == _GPU for name, _ in counts_of(request.gres))
         is_known &= not (total and (count if kind != SLOTS else 1) > 1)
         memory = None if request.memory_per_gpu else memory
-        return cls(kind, each, count, processors, memory, request.memory_per_node, per_node, total, request.constraint, is_known)
+        gpus, all_gpus = tuple(per_node.items()), tuple(total.items())
+        on_node = request.memory_per_node
+        return cls(kind, each, count, processors, memory, on_node, gpus, all_gpus, request.constraint, is_known)
 
     @classmethod
     def by_job(cls, rows: Iterable[tuple[int, int, int | None, int | None, str]]) -> dict[int, Needs]:
@@ -59,13 +61,17 @@ class Needs:
         return {job: of(*asked) for job, *asked in rows}
 
     @property
+    def places(self) -> int:
+        """How many of the places that `Occupancy.places` counts."""
+        return 1 if self.all_gpus else self.count
+
+    @property
     def most_nodes(self) -> int:
-        return max(self.count, sum(self.all_gpus.values()))
+        return max(self.count, sum(number for _, number in self.all_gpus))
 
     def gpus_on_node(self, kind: str) -> int:
         """GPUs of a type ("": of any) that it may have on one of its nodes: those of any type may be of each type."""
-        asked = [*self.gpus.items(), *self.all_gpus.items()]
-        return sum(number for gpu, number in asked if gpu == "" or kind in ("", gpu))
+        return sum(number for gpu, number in (*self.gpus, *self.all_gpus) if gpu == "" or kind in ("", gpu))
 
 
 def places_of(processors: int, nodes: int | None, request: Request) -> tuple[str, int, int]:

@@ -45,6 +45,10 @@ class Taken:
     node: NDArray[np.int64]
     values: Mapping[str, Floats]
 
+    def where(self, flags: Flags) -> Taken:
+        """The rows with the flag."""
+        return Taken(self.node[flags], {name: values[flags] for name, values in self.values.items()})
+
 
 @dataclass(frozen=True)
 class Occupancy:
@@ -93,10 +97,11 @@ class Occupancy:
 
     @cached_property
     def states(self) -> Taken:
-        """What is taken of each node since each change, from NEVER on, in order of node and time; values has the time, too."""
+        """What is taken of each node between changes, from NEVER on, in order of node and time; values has time and until, too."""
         idle = _nodes(self.machine).select("node", time=pl.lit(NEVER))
         sums = pl.concat([self.changes, idle], how="diagonal").group_by("node", "time").agg(pl.all().sum()).sort("node", "time")
-        sums = sums.with_columns(pl.exclude("node", "time").cum_sum().over("node"))
+        until = col("time").shift(-1).over("node").fill_null(np.inf)
+        sums = sums.with_columns(pl.exclude("node", "time").cum_sum().over("node"), until=until)
         return Taken(sums["node"].to_numpy(), {name: sums[name].to_numpy() for name in sums.columns if name != "node"})
 
     def at(self, instants: Sequence[float]) -> Iterator[Taken]:
@@ -115,6 +120,10 @@ class Occupancy:
         """Processors that no job has."""
         free: Floats = (self.machine.usable[taken.node] - taken.values[_PROCESSORS]).clip(0)
         return free
+
+    def seen(self, needs: Needs) -> Needs:
+        """The part of the needs that `places` looks at."""
+        return needs if self.bound is Bound.LARGEST else Needs(needs.kind, needs.each, needs.count, needs.processors)
 
     def places(self, needs: Needs, taken: Taken) -> Floats:
         """How many places of a job each node has left, whether it is out of service or not; of a job that needs nodes, or GPUs in
@@ -142,7 +151,7 @@ class Occupancy:
         elif needs.memory is None:
             # What it gets is not known, and may be all.
             may_have &= (machine.memory[node] == ALL) | is_idle
-        for gpu, number in [*needs.gpus.items(), *needs.all_gpus.items()]:
+        for gpu, number in (*needs.gpus, *needs.all_gpus):
             has = gpu in machine.gpus
             may_have &= (machine.gpus[gpu][node] - values[f"{_GPUS}{gpu}"] >= number) if has else np.bool_(False)
         return may_have

@@ -12,7 +12,7 @@ from polars import col
 
 from mirage.occupancy.machine import Flags
 from mirage.occupancy.needs import WHOLE, Needs
-from mirage.occupancy.occupancy import Floats, Occupancy, Taken
+from mirage.occupancy.occupancy import Bound, Floats, Occupancy, Taken
 
 Codes = NDArray[np.int64]
 OUT, RESERVED, ANNOUNCED = "out", "reserved", "announced"
@@ -38,31 +38,22 @@ class Room(IntEnum):
     """Not enough."""
 
 
-NEEDS_SCHEMA = {
-    "key": pl.Int64,
-    "partition": pl.String,
-    "kind": pl.String,
-    "each": pl.Int64,
-    "count": pl.Int64,
-    "processors": pl.Int64,
-    "begin": pl.Float64,
-    "end": pl.Float64,
-}
-"""What is asked of `room`, a row for each time of a job: processors is the total; begin and end of the time."""
+ASKED_SCHEMA = {"key": pl.Int64, "job": pl.Int64, "partition": pl.String, "begin": pl.Float64, "end": pl.Float64}
+"""What is asked of `room`, a row for each time of a job."""
+ROOM_SCHEMA = dict.fromkeys(("key", "room"), pl.Int64) | dict.fromkeys(("time", "free_since", "free_until"), pl.Float64)
 
 
-def room(needs: pl.DataFrame, occupancy: Occupancy, least: float) -> pl.DataFrame:
+def room(asked: pl.DataFrame, needs: Mapping[int, Needs], occupancy: Occupancy, least: float) -> pl.DataFrame:
     """A row for each time at its begin, and whenever the room changes until its end: key, time, room, and where it is FREE or
     FREE_UNTIL_RESERVED since and until when it is one of these (free_since, free_until).
 
     Where the room changes often, what is alike in a twentieth of the time is put together: the sums stay the same.
 
-    needs: columns of NEEDS_SCHEMA; occupancy: with OUT, RESERVED and ANNOUNCED; least: seconds of room that differ from shorter
-        ones
+    asked: columns of ASKED_SCHEMA; needs: of the jobs; occupancy: with OUT, RESERVED and ANNOUNCED; least: seconds of room that
+        differ from shorter ones
     """
-    schema = {"key": pl.Int64, "time": pl.Float64, "room": pl.Int64, "free_since": pl.Float64, "free_until": pl.Float64}
-    parts = [pl.DataFrame(schema=schema)]
-    for rows, times, codes in _alike(needs, occupancy):
+    parts = [pl.DataFrame(schema=ROOM_SCHEMA)]
+    for rows, times, codes in _alike(asked, needs, occupancy):
         is_free = np.concatenate([[False], codes <= Room.FREE_UNTIL_RESERVED, [False]])
         borders = np.append(times, np.inf)
         since = borders[np.flatnonzero(~is_free[:-1] & is_free[1:])]
@@ -70,7 +61,7 @@ def room(needs: pl.DataFrame, occupancy: Occupancy, least: float) -> pl.DataFram
         part = during(rows, times, codes).sort("time").join_asof(free, left_on="time", right_on="free_since", coalesce=False)
         part = part.with_columns(is_long=col("free_until") - col("free_since") > least)
         longest = col("free_since", "free_until").sort_by(col("free_until") - col("free_since")).last()
-        parts.append(condensed(part, rows, ["room", "is_long"], longest).select(schema.keys()))
+        parts.append(condensed(part, rows, ["room", "is_long"], longest).select(ROOM_SCHEMA.keys()))
     return pl.concat(parts)
 
 
@@ -91,24 +82,29 @@ def condensed(part: pl.DataFrame, rows: pl.DataFrame, same: Sequence[str], *othe
     return pl.concat([part.filter(~is_many), table.select(part.columns)])
 
 
-def _alike(needs: pl.DataFrame, occupancy: Occupancy) -> Iterator[tuple[pl.DataFrame, Floats, Codes]]:
+def _alike(asked: pl.DataFrame, needs: Mapping[int, Needs], occupancy: Occupancy) -> Iterator[tuple[pl.DataFrame, Floats, Codes]]:
     """The rows with the same needs, with the instants at which their room may change, and the room from then on."""
-    for (partition,), of_partition in needs.group_by("partition", maintain_order=True):
-        nodes = _Nodes(occupancy, str(partition))
-        for (kind, each), of_kind in of_partition.group_by("kind", "each", maintain_order=True):
-            courses = nodes.courses(Needs(str(kind), int(str(each))))
-            for (count, processors), rows in of_kind.group_by("count", "processors", maintain_order=True):
-                total = nodes.least_of(int(str(count))) if kind == WHOLE else 0
-                yield rows, nodes.times, nodes.codes(courses, int(str(count)), max(total, int(str(processors))))
+    places: dict[Needs, int] = {}
+    numbers = {job: places.setdefault(occupancy.seen(needs[job]), len(places)) for job in asked["job"].unique(maintain_order=True)}
+    numbered, by_number = asked.with_columns(need=col("job").replace_strict(numbers, return_dtype=pl.Int64)), list(places)
+    for (partition,), of_partition in numbered.group_by("partition", maintain_order=True):
+        states, is_member = occupancy.states, occupancy.machine.members(str(partition))
+        everything = nodes = _Nodes(occupancy, states.where(is_member[states.node]))
+        parts = [(by_number[int(str(number))], rows) for (number,), rows in of_partition.group_by("need", maintain_order=True)]
+        courses, last = {}, None
+        for one, rows in sorted(parts, key=lambda part: (part[0].kind, part[0].each)):
+            if occupancy.bound is Bound.LARGEST:
+                nodes, last = everything.within(*rows.select(col("begin").min(), col("end").max()).row(0)), None
+            if last != (one.kind, one.each):
+                courses, last = nodes.courses(one), (one.kind, one.each)
+            yield rows, nodes.times, nodes.codes(courses, one)
 
 
 class _Nodes:
     """The nodes of a partition over time. Courses are values at `times`, each of which holds until the next one."""
 
-    def __init__(self, occupancy: Occupancy, partition: str) -> None:
-        states, self._occupancy = occupancy.states, occupancy
-        is_member = occupancy.machine.members(partition)[states.node]
-        self._taken = Taken(states.node[is_member], {name: values[is_member] for name, values in states.values.items()})
+    def __init__(self, occupancy: Occupancy, taken: Taken) -> None:
+        self._occupancy, self._taken = occupancy, taken
         node, time = self._taken.node, self._taken.values["time"]
         away, reserved, announced = (self._taken.values[name] > 0.5 for name in (OUT, RESERVED, ANNOUNCED))
         self._is_first = np.concatenate([[True], node[1:] != node[:-1]]) if len(node) else np.zeros(0, bool)
@@ -121,6 +117,11 @@ class _Nodes:
             Room.ABSENT: np.ones(len(node), bool),
         }
         self._total = self._course(occupancy.free(self._taken) * self._open[Room.FREE_UNTIL_RESERVED])
+
+    def within(self, begin: float, end: float) -> _Nodes:
+        """The same from begin to end."""
+        values = self._taken.values
+        return _Nodes(self._occupancy, self._taken.where((values["time"] <= end) & (values["until"] > begin)))
 
     def _course(self, values: Floats) -> Floats:
         """The sum of the nodes' values over time."""
@@ -140,18 +141,15 @@ class _Nodes:
                 made[key] = self._course(places * is_open)
         return {name: made[is_open.tobytes()] for name, is_open in self._open.items()}
 
-    def least_of(self, count: int) -> int:
-        """Processors of so many whole nodes, at least."""
+    def codes(self, courses: Mapping[Room, Floats], needs: Needs) -> Codes:
+        """The room over time of a job, from the courses of its places."""
         sizes = self._occupancy.machine.usable[self._taken.node]
-        return count * int(sizes.min()) if len(sizes) else 0
-
-    def codes(self, courses: Mapping[Room, Floats], count: int, processors: int) -> Codes:
-        """The room over time of a job that needs `count` places, and `processors` in total."""
-        enough = {name: course >= count - _TINY for name, course in courses.items()}
+        least = needs.count * int(sizes.min()) if needs.kind == WHOLE and len(sizes) else 0
+        enough = {name: course >= needs.places - _TINY for name, course in courses.items()}
         cases = {
             Room.FREE: enough[Room.FREE],
             Room.FREE_UNTIL_RESERVED: enough[Room.FREE_UNTIL_RESERVED],
-            Room.SCATTERED: self._total >= processors - _TINY,
+            Room.SCATTERED: self._total >= max(least, needs.processors) - _TINY,
             Room.RESERVED: enough[Room.RESERVED],
             Room.ABSENT: enough[Room.ABSENT],
         }

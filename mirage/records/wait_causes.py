@@ -22,11 +22,11 @@ from polars import col
 from mirage.metrics.classes import RUNTIMES, sizes
 from mirage.metrics.jobs_frame import WAITS_SCHEMA as WAITS_SCHEMA
 from mirage.occupancy.machine import Machine
-from mirage.occupancy.needs import SLOTS, Needs
-from mirage.occupancy.occupancy import NEVER, Bound, Occupancy
-from mirage.occupancy.room import ANNOUNCED, NEEDS_SCHEMA, OUT, RESERVED, Room, condensed, during, room
-from mirage.records.cluster_events import Absence, Reservation, by_node
+from mirage.occupancy.needs import Needs
+from mirage.occupancy.occupancy import NEVER, Bound
+from mirage.occupancy.room import ASKED_SCHEMA, ROOM_SCHEMA, Room, condensed, during, room
 from mirage.records.collect import Collected
+from mirage.records.nodes_over_time import are_all_known, nodes_over_time
 from mirage.records.run_records import NS, read_text
 from mirage.records.time_map import TimeMap
 from mirage.text.words import counted, duration
@@ -97,7 +97,7 @@ def waits(
     """
     machine = Machine(layout)
     needs = Needs.by_job((row.id, row.processors, row.nodes, row.memory, row.request) for row in plan)
-    known = _jobs(collected, plan, needs, jobs)
+    known = _jobs(collected, plan, jobs)
     queued = known.filter(col("leave") > col("submit"))
     ended = queued.filter(col("leave").is_finite())
     if ended.is_empty():
@@ -140,7 +140,7 @@ def waits(
     running = running.join(asks, on="job", maintain_order="left").with_columns(
         col("end").fill_null(np.inf), until=col("start") + col("limit").fill_null(np.inf)
     )
-    spans = _with_room(spans, ended, _occupancy(collected, machine, needs), pause)
+    spans = _with_room(spans, collected, machine, needs, pause)
     could_start = col("is_free") & col("had_room") & col("led") & (col("cause") == _UNREACHED)
     delaying = _delaying(spans.filter(could_start), leaders, running, machine)
     spans = spans.with_columns(delays=col("row").is_in(delaying.implode())).with_columns(final=_final_cause())
@@ -196,11 +196,11 @@ def with_told_limits(collected: Collected, reasons: pl.DataFrame) -> Collected:
 # ---- the jobs ----
 
 
-def _jobs(collected: Collected, plan: Sequence[PlanRow], needs: Mapping[int, Needs], jobs: pl.DataFrame) -> pl.DataFrame:
+def _jobs(collected: Collected, plan: Sequence[PlanRow], jobs: pl.DataFrame) -> pl.DataFrame:
     """The jobs that were accepted, in order of their arrival in the queue: job, submit, accepted, arrival, leave (infinite if the
-    wait has no known end), partition, owner, limit, needs (columns of NEEDS_SCHEMA), dependent, asks_more, array, at_once,
+    wait has no known end), partition, owner, limit, dependent, asks_more, array, at_once,
     begin_after, hold_for (virtual seconds)."""
-    rows = [_asked(row, needs[row.id]) for row in plan]
+    rows = [_asked(row) for row in plan]
     asked = pl.DataFrame(rows, schema=_ASKED, orient="row")
     known = collected.evidence.select("id", "limit")
     table = jobs.filter(col("submit").is_not_null() & (col("state") != "LOST")).join(known, on="id", maintain_order="left")
@@ -218,7 +218,6 @@ def _jobs(collected: Collected, plan: Sequence[PlanRow], needs: Mapping[int, Nee
 
 _ASKED = {
     "id": pl.Int64,
-    **{name: NEEDS_SCHEMA[name] for name in ("kind", "each", "count")},
     "owner": pl.String,
     "dependent": pl.Boolean,
     "asks_more": pl.Boolean,
@@ -229,25 +228,13 @@ _ASKED = {
 }
 
 
-def _asked(row: PlanRow, needs: Needs) -> tuple[Any, ...]:
+def _asked(row: PlanRow) -> tuple[Any, ...]:
     """A row of _ASKED."""
     request = Request.parse(row.request)
     more = request.constraint or request.gres or request.gpus or request.gpus_per_task or request.licences or request.switches
     limits = bool(more or request.contiguous or request.memory_per_node or request.memory_per_gpu or row.memory)
     waits_for = row.dependency != ""
-    return (
-        row.id,
-        needs.kind,
-        needs.each,
-        needs.count,
-        row.owner,
-        waits_for,
-        limits,
-        request.hold,
-        request.begin,
-        row.array,
-        row.at_once,
-    )
+    return row.id, row.owner, waits_for, limits, request.hold, request.begin, row.array, row.at_once
 
 
 # ---- the layers: job, time, and a value each ----
@@ -493,30 +480,28 @@ def _shares_nodes(table: pl.DataFrame, partition: str, machine: Machine) -> pl.E
     return col("partition").is_in([name for name in table["partition"].unique() if machine.overlap(name, partition)])
 
 
-def _occupancy(collected: Collected, machine: Machine, needs: Mapping[int, Needs]) -> Occupancy:
-    """The machine over time, with the times of nodes that `room` needs."""
-    named = [one for one in collected.events.reservations if one.nodes]
-    coming = [Absence(one.number, "", one.nodes, one.announced, one.begin) for one in named if one.announced < one.begin]
-    spans: Mapping[str, Sequence[Absence | Reservation]] = {OUT: collected.events.absences, RESERVED: named, ANNOUNCED: coming}
-    away = {name: by_node(of_name) for name, of_name in spans.items()}
-    return Occupancy.of(machine, collected.placements, needs, Bound.EVEN, suspensions=collected.suspensions, away=away)
-
-
-def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, occupancy: Occupancy, pause: float) -> pl.DataFrame:
+def _with_room(
+    spans: pl.DataFrame, collected: Collected, machine: Machine, needs: Mapping[int, Needs], pause: float
+) -> pl.DataFrame:
     """The spans, numbered by row, with those of _OPEN split by what room there was: of_room, the cause that follows; is_free,
     whether it is _FREE; had_room, whether there was room for longer than `pause` while nothing but room and order could keep
     the job; is_long, whether the spans with is_free last longer.
 
     spans: also word, conflict, asks_more and led; pause: seconds for which the scheduler may leave a job that could start
     """
-    spans = spans.with_row_index("key").with_columns(col("key").cast(pl.Int64))
-    needs = ended.with_columns(col("kind").fill_null(SLOTS), col("each").fill_null(1), pl.coalesce("count", "processors"))
-    is_open = col("cause").is_in(_OPEN) & ~((col("cause") == _BEHIND) & col("led"))
-    asked = spans.filter(is_open).drop_nulls("processors").rename({"to": "end"})
-    asked = asked.join(needs.select("job", "kind", "each", "count"), on="job", maintain_order="left")
-    found = room(asked.select(NEEDS_SCHEMA.keys()), occupancy, pause)
-    table = spans.join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
-    table = table.with_columns(begin=pl.coalesce("time", "begin"), to=pl.coalesce(col("time").shift(-1).over("key"), "to"))
+    is_open = col("cause").is_in(_OPEN) & ~((col("cause") == _BEHIND) & col("led")) & col("processors").is_not_null()
+    in_doubt = is_open & (col("word") == WaitWord.NO_ROOM.value) & col("asks_more") & _has_room("room")
+    table = spans
+    for bound, is_asked, names in (
+        (Bound.EVEN, is_open, {"room": "room", "free_since": "free_since", "free_until": "free_until"}),
+        (Bound.LARGEST, in_doubt, {"certain": "room"}),
+    ):
+        table = table.drop("key", strict=False).with_row_index("key").with_columns(col("key").cast(pl.Int64))
+        asked = table.filter(is_asked).rename({"to": "end"}).select(ASKED_SCHEMA.keys())
+        found = _room(asked, collected, machine, needs, bound, pause).select("key", "time", **names)
+        table = table.join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
+        table = table.with_columns(begin=pl.coalesce("time", "begin"), to=pl.coalesce(col("time").shift(-1).over("key"), "to"))
+        table = table.drop("time")
     table = table.with_columns(is_open=col("cause").is_in(_OPEN), of_room=pl.when(is_open).then(_cause_of_room()))
     table = table.with_columns(is_free=(col("of_room") == _FREE).fill_null(False)).with_row_index("row")
     begin, to = _run_of("is_open")
@@ -524,6 +509,20 @@ def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, occupancy: Occupancy, p
     begin, to = _run_of("is_free")
     is_long = pl.min_horizontal(to - begin, col("free_until") - col("free_since")) > pause
     return table.with_columns(had_room=had_room, is_long=is_long)
+
+
+def _room(
+    asked: pl.DataFrame, collected: Collected, machine: Machine, needs: Mapping[int, Needs], bound: Bound, pause: float
+) -> pl.DataFrame:
+    """`room` by the bound; by LARGEST only of jobs of which all needs are known, where the nodes of all jobs are known."""
+    if bound is Bound.LARGEST:
+        asked = asked.filter(col("job").is_in([job for job, one in needs.items() if one.is_known]))
+    if asked.is_empty():
+        return pl.DataFrame(schema=ROOM_SCHEMA)
+    occupancy = nodes_over_time(collected, machine, needs, bound)
+    if bound is Bound.LARGEST and not are_all_known(collected, occupancy):
+        return pl.DataFrame(schema=ROOM_SCHEMA)
+    return room(asked, needs, occupancy, pause)
 
 
 def _run_of(name: str) -> tuple[pl.Expr, pl.Expr]:
@@ -583,17 +582,23 @@ def _cause_of_room() -> pl.Expr:
     def lies(*rooms: Room) -> pl.Expr:
         return col("room").is_in([int(one) for one in rooms]).fill_null(False)
 
-    free = lies(Room.FREE) | (lies(Room.FREE_UNTIL_RESERVED) & ~col("conflict"))
+    free, is_certain = _has_room("room"), _has_room("certain")
     no_room, nodes = (col("word") == word.value for word in (WaitWord.NO_ROOM, WaitWord.NODES))
     cases = [
         (lies(Room.RESERVED) | (lies(Room.FREE_UNTIL_RESERVED) & col("conflict")), WaitWord.RESERVATION.value),
         (nodes | lies(Room.ABSENT), WaitWord.NODES.value),
         (lies(Room.SCATTERED), FRAGMENTATION),
         (lies(Room.FULL), RESOURCES),
-        (free & ~(no_room & col("asks_more")), _FREE),
+        (free & (~(no_room & col("asks_more")) | is_certain), _FREE),
         (no_room, RESOURCES),
     ]
     return _chain(cases, UNEXPLAINED)
+
+
+def _has_room(name: str) -> pl.Expr:
+    """Whether the room in a column is some; not where it is not known."""
+    is_reserved_later = (col(name) == int(Room.FREE_UNTIL_RESERVED)) & ~col("conflict")
+    return ((col(name) == int(Room.FREE)) | is_reserved_later).fill_null(False)
 
 
 def _chain(cases: Iterable[tuple[pl.Expr, str | pl.Expr]], otherwise: str | pl.Expr) -> pl.Expr:

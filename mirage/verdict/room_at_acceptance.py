@@ -18,8 +18,8 @@ from mirage.occupancy.machine import Machine
 from mirage.occupancy.needs import Needs
 from mirage.occupancy.occupancy import Bound, Occupancy, Taken
 from mirage.occupancy.room import OUT
-from mirage.records.cluster_events import by_node
 from mirage.records.collect import Collected
+from mirage.records.nodes_over_time import are_all_known, nodes_over_time
 from slurm_mirage.rm.evidence import Layout
 
 _Job = Mapping[str, Any]
@@ -32,17 +32,10 @@ def with_room(candidates: pl.DataFrame, jobs: pl.DataFrame, collected: Collected
     candidates: some of the jobs; jobs: columns of `collected.jobs` and its evidence, with accepted and left, the instants at which
         each joined and left the queue; slack: trace seconds before and after an absence in which nodes may be out of service
     """
-    started = jobs.drop_nulls("start")["id"]
-    is_known = bool(started.is_in(collected.placements["job"].implode()).all())
-    is_known = is_known and collected.beside is None and not collected.changes_sizes
     asked = jobs.select("id", "processors", pl.when("whole_nodes").then("nodes"), "memory", "request")
     needs = Needs.by_job(asked.iter_rows())
-    out = {
-        name: [(begin - slack, end + slack) for begin, end in spans] for name, spans in by_node(collected.events.absences).items()
-    }
-    # Memory stays taken while a job is suspended, and perhaps its nodes.
-    occupancy = Occupancy.of(Machine(layout), collected.placements, needs, Bound.LARGEST, away={OUT: out})
-    if not is_known or not occupancy.is_complete:
+    occupancy = nodes_over_time(collected, Machine(layout), needs, Bound.LARGEST, slack)
+    if not are_all_known(collected, occupancy):
         return pl.Series("id", [], pl.Int64)
     queue = _Queue(occupancy, needs, collected, slack)
     judged = candidates.sort("accepted", maintain_order=True)
@@ -131,4 +124,4 @@ class _Queue:
                 places[nodes] = 0.0
         best = sum(self._needs[other["id"]].most_nodes for other in beside)
         left = np.sort(places)[: max(0, len(places) - best)].sum()
-        return bool(left >= (1 if needs.all_gpus else needs.count))
+        return bool(left >= needs.places)
