@@ -16,7 +16,7 @@ from slurm_mirage.rm.evidence import Layout
 
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-ALL = 1 << 40
+ALL = 1 << 30
 """Memory of a node on which memory is not managed: more MiB than any node has."""
 _RUNS = {"prefix": pl.String, "low": pl.Int64, "high": pl.Int64, "place": pl.Int64}
 _DIGITS = "0123456789"

@@ -47,7 +47,8 @@ class Taken:
 
     def where(self, flags: Flags) -> Taken:
         """The rows with the flag."""
-        return Taken(self.node[flags], {name: values[flags] for name, values in self.values.items()})
+        rows = np.flatnonzero(flags)
+        return Taken(self.node[rows], {name: values[rows] for name, values in self.values.items()})
 
 
 @dataclass(frozen=True)
@@ -97,24 +98,48 @@ class Occupancy:
 
     @cached_property
     def states(self) -> Taken:
-        """What is taken of each node between changes, from NEVER on, in order of node and time; values has time and until, too."""
+        """What is taken of each node between changes, from NEVER on, in order of node and time; values has the time, too."""
         idle = _nodes(self.machine).select("node", time=pl.lit(NEVER))
         sums = pl.concat([self.changes, idle], how="diagonal").group_by("node", "time").agg(pl.all().sum()).sort("node", "time")
-        until = col("time").shift(-1).over("node").fill_null(np.inf)
-        sums = sums.with_columns(pl.exclude("node", "time").cum_sum().over("node"), until=until)
+        sums = sums.with_columns(pl.exclude("node", "time").cum_sum().over("node"))
         return Taken(sums["node"].to_numpy(), {name: sums[name].to_numpy() for name in sums.columns if name != "node"})
 
     def at(self, instants: Sequence[float]) -> Iterator[Taken]:
         """What is taken of each node at each of the instants, which are in order. The arrays are the same each time."""
-        names = [name for name in self.changes.columns if name not in ("node", "time")]
-        node, amounts = self.changes["node"].to_numpy(), self.changes.select(names).to_numpy()
-        sums, done = np.zeros((len(names), len(self.machine.usable))), 0
-        taken = Taken(np.arange(len(self.machine.usable)), dict(zip(names, sums, strict=True)))
-        for until in np.searchsorted(self.changes["time"].to_numpy(), instants, "right"):
-            for place, of_thing in enumerate(sums):
-                np.add.at(of_thing, node[done:until], amounts[done:until, place])
+        node, time, amounts = self._arrays
+        sums, done = np.zeros((len(amounts), len(self.machine.usable))), 0
+        taken = Taken(np.arange(len(self.machine.usable)), dict(zip(self._things, sums, strict=True)))
+        for until in np.searchsorted(time, instants, "right"):
+            for of_thing, more in zip(sums, amounts, strict=True):
+                np.add.at(of_thing, node[done:until], more[done:until])
             done = until
             yield taken
+
+    def between(self, spans: Sequence[tuple[float, float]]) -> Iterator[Taken]:
+        """The states, as `states`, from the begin to the end of each span; spans are in order of begins, amounts integers."""
+        node, time, amounts = self._arrays
+        every, never = np.arange(len(self.machine.usable)), np.full(len(self.machine.usable), NEVER)
+        for (begin, end), taken in zip(spans, self.at([begin for begin, _ in spans]), strict=True):
+            these = slice(np.searchsorted(time, begin, "right"), np.searchsorted(time, end))
+            nodes = np.append(every, node[these])
+            order = np.argsort(nodes, kind="stable")
+            steps = np.hstack([np.stack([*taken.values.values()]), amounts[:, these]])[:, order].cumsum(axis=1)
+            before = np.append(0, np.cumsum(np.bincount(nodes)))[nodes[order]]
+            sums = steps - np.hstack([np.zeros((len(steps), 1)), steps])[:, before]
+            yield Taken(nodes[order], {"time": np.append(never, time[these])[order], **dict(zip(self._things, sums, strict=True))})
+
+    @property
+    def _things(self) -> list[str]:
+        return [name for name in self.changes.columns if name not in ("node", "time")]
+
+    @cached_property
+    def _arrays(self) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Node and time of the changes, and the amounts, a row for each thing."""
+        return (
+            self.changes["node"].to_numpy(),
+            self.changes["time"].to_numpy(),
+            self.changes.select(self._things).to_numpy().T.copy(),
+        )
 
     def free(self, taken: Taken) -> Floats:
         """Processors that no job has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ from polars import col
 
 from mirage.occupancy.machine import Flags
 from mirage.occupancy.needs import WHOLE, Needs
-from mirage.occupancy.occupancy import Bound, Floats, Occupancy, Taken
+from mirage.occupancy.occupancy import NEVER, Bound, Floats, Occupancy, Taken
 
 Codes = NDArray[np.int64]
 OUT, RESERVED, ANNOUNCED = "out", "reserved", "announced"
@@ -40,7 +41,7 @@ class Room(IntEnum):
 
 ASKED_SCHEMA = {"key": pl.Int64, "job": pl.Int64, "partition": pl.String, "begin": pl.Float64, "end": pl.Float64}
 """What is asked of `room`, a row for each time of a job."""
-ROOM_SCHEMA = dict.fromkeys(("key", "room"), pl.Int64) | dict.fromkeys(("time", "free_since", "free_until"), pl.Float64)
+ROOM_SCHEMA = {"key": pl.Int64, "time": pl.Float64, "room": pl.Int64, "free_since": pl.Float64, "free_until": pl.Float64}
 
 
 def room(asked: pl.DataFrame, needs: Mapping[int, Needs], occupancy: Occupancy, least: float) -> pl.DataFrame:
@@ -52,17 +53,24 @@ def room(asked: pl.DataFrame, needs: Mapping[int, Needs], occupancy: Occupancy, 
     asked: columns of ASKED_SCHEMA; needs: of the jobs; occupancy: with OUT, RESERVED and ANNOUNCED; least: seconds of room that
         differ from shorter ones
     """
-    parts = [pl.DataFrame(schema=ROOM_SCHEMA)]
-    for rows, times, codes in _alike(asked, needs, occupancy):
+    parts: list[dict[str, NDArray[Any]]] = []
+    answers = _alike if occupancy.bound is Bound.EVEN else _one_by_one
+    for rows, times, codes in answers(asked, needs, occupancy):
         is_free = np.concatenate([[False], codes <= Room.FREE_UNTIL_RESERVED, [False]])
-        borders = np.append(times, np.inf)
-        since = borders[np.flatnonzero(~is_free[:-1] & is_free[1:])]
-        free = pl.DataFrame({"free_since": since, "free_until": borders[np.flatnonzero(is_free[:-1] & ~is_free[1:])]})
-        part = during(rows, times, codes).sort("time").join_asof(free, left_on="time", right_on="free_since", coalesce=False)
-        part = part.with_columns(is_long=col("free_until") - col("free_since") > least)
-        longest = col("free_since", "free_until").sort_by(col("free_until") - col("free_since")).last()
-        parts.append(condensed(part, rows, ["room", "is_long"], longest).select(ROOM_SCHEMA.keys()))
-    return pl.concat(parts)
+        borders, begins = np.append(times, np.inf), ~is_free[:-1] & is_free[1:]
+        # The last time with room that began before each instant.
+        last = np.cumsum(begins[:-1])
+        since, until = (np.append(np.nan, borders[edges])[last] for edges in (begins, is_free[:-1] & ~is_free[1:]))
+        parts.append(during(rows, times, codes, free_since=since, free_until=until))
+    columns: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) if parts else [] for name in ROOM_SCHEMA}
+    free_since, free_until = col("free_since").fill_nan(None), col("free_until").fill_nan(None)
+    part = (
+        pl.DataFrame(columns, ROOM_SCHEMA)
+        .with_columns(free_since, free_until)
+        .with_columns(is_long=free_until - free_since > least)
+    )
+    longest = col("free_since", "free_until").sort_by(col("free_until") - col("free_since")).last()
+    return condensed(part, asked, ["room", "is_long"], longest).select(ROOM_SCHEMA.keys())
 
 
 def condensed(part: pl.DataFrame, rows: pl.DataFrame, same: Sequence[str], *others: pl.Expr) -> pl.DataFrame:
@@ -89,15 +97,24 @@ def _alike(asked: pl.DataFrame, needs: Mapping[int, Needs], occupancy: Occupancy
     numbered, by_number = asked.with_columns(need=col("job").replace_strict(numbers, return_dtype=pl.Int64)), list(places)
     for (partition,), of_partition in numbered.group_by("partition", maintain_order=True):
         states, is_member = occupancy.states, occupancy.machine.members(str(partition))
-        everything = nodes = _Nodes(occupancy, states.where(is_member[states.node]))
+        nodes = _Nodes(occupancy, states.where(is_member[states.node]))
         parts = [(by_number[int(str(number))], rows) for (number,), rows in of_partition.group_by("need", maintain_order=True)]
         courses, last = {}, None
         for one, rows in sorted(parts, key=lambda part: (part[0].kind, part[0].each)):
-            if occupancy.bound is Bound.LARGEST:
-                nodes, last = everything.within(*rows.select(col("begin").min(), col("end").max()).row(0)), None
             if last != (one.kind, one.each):
                 courses, last = nodes.courses(one), (one.kind, one.each)
             yield rows, nodes.times, nodes.codes(courses, one)
+
+
+def _one_by_one(
+    asked: pl.DataFrame, needs: Mapping[int, Needs], occupancy: Occupancy
+) -> Iterator[tuple[pl.DataFrame, Floats, Codes]]:
+    """The same for needs of which few are alike, a row at a time."""
+    ordered = asked.sort("begin")
+    of_rows = zip(ordered["job"], ordered["partition"], occupancy.between(ordered.select("begin", "end").rows()), strict=True)
+    for place, (job, partition, states) in enumerate(of_rows):
+        nodes = _Nodes(occupancy, states.where(occupancy.machine.members(partition)[states.node]))
+        yield ordered[place : place + 1], nodes.times, nodes.codes(nodes.courses(needs[job]), needs[job])
 
 
 class _Nodes:
@@ -117,11 +134,6 @@ class _Nodes:
             Room.ABSENT: np.ones(len(node), bool),
         }
         self._total = self._course(occupancy.free(self._taken) * self._open[Room.FREE_UNTIL_RESERVED])
-
-    def within(self, begin: float, end: float) -> _Nodes:
-        """The same from begin to end."""
-        values = self._taken.values
-        return _Nodes(self._occupancy, self._taken.where((values["time"] <= end) & (values["until"] > begin)))
 
     def _course(self, values: Floats) -> Floats:
         """The sum of the nodes' values over time."""
@@ -156,23 +168,23 @@ class _Nodes:
         return np.select(list(cases.values()), [int(name) for name in cases], int(Room.FULL)).astype(np.int64)
 
 
-def during(rows: pl.DataFrame, times: Floats, codes: Codes) -> pl.DataFrame:
-    """The codes of each row between its begin and its end, which hold from `times` on: key, time, room.
+def during(rows: pl.DataFrame, times: Floats, codes: Codes, **others: Floats) -> dict[str, NDArray[Any]]:
+    """The codes of each row between its begin and its end, which hold from `times` on: key, time, room, and others when it changes,
+    by name.
 
-    rows: key, begin and end; times: in order
+    rows: key, begin and end; times: in order; others: values by name, as codes
     """
     if not len(times):
-        return rows.select("key", time="begin", room=pl.lit(int(Room.FULL), pl.Int64))
+        return during(rows, np.array([NEVER]), np.array([int(Room.FULL)]), **dict.fromkeys(others, np.array([np.nan])))
     changed = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
     since, code = times[changed], codes[changed]
     begin = rows["begin"].to_numpy()
     first = np.searchsorted(since, begin, "right") - 1
     count = np.maximum(np.searchsorted(since, rows["end"].to_numpy(), "left") - first, 1)
     place = np.repeat(first, count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    return pl.DataFrame(
-        {
-            "key": np.repeat(rows["key"].to_numpy(), count),
-            "time": np.maximum(since[place], np.repeat(begin, count)),
-            "room": code[place],
-        }
-    )
+    return {
+        "key": np.repeat(rows["key"].to_numpy(), count),
+        "time": np.maximum(since[place], np.repeat(begin, count)),
+        "room": code[place],
+        **{name: values[changed][place] for name, values in others.items()},
+    }

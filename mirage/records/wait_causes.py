@@ -439,7 +439,7 @@ def _led(spans: pl.DataFrame, leaders: pl.DataFrame, machine: Machine, pause: fl
         edges = np.stack([begin[is_first], np.append(end[:-1][is_first[1:]], end[-1:])], 1).ravel()
         times, codes = np.append(NEVER, edges), np.arange(len(edges) + 1) % 2
         asked = own.select(col("key").cast(pl.Int64), "begin", end="to")
-        found = condensed(during(asked, times, codes), asked, ["room"])
+        found = condensed(pl.DataFrame(during(asked, times, codes)), asked, ["room"])
         found = found.rename({"time": "begin", "room": "led"}).sort("key", "begin")
         found = found.with_columns(to=col("begin").shift(-1).over("key"), led=col("led") == 1, key=col("key").cast(pl.UInt32))
         split = own.rename({"begin": "_", "to": "end"}).join(found, on="key").with_columns(to=pl.coalesce("to", "end"))

@@ -81,16 +81,16 @@ def test_certain_room_is_room(jobs: list[tuple[float, float, Parts, bool]]) -> N
             assert (largest.places(needs, other) <= even.places(needs, one)).all()
 
 
-@given(jobs_in_turn(), st.sampled_from(Bound))
-def test_states_are_those_at_their_instants(jobs: list[tuple[float, float, Parts, bool]], bound: Bound) -> None:
-    one = occupancy(jobs, bound)
-    states = one.states
-    begin, until = states.values["time"], states.values["until"]
+@given(jobs_in_turn(), st.integers(-1, 8), st.integers(1, 9))
+def test_states_are_those_at_their_instants(jobs: list[tuple[float, float, Parts, bool]], begin: int, length: int) -> None:
+    one, end = occupancy(jobs, Bound.LARGEST), begin + length
+    of_span = next(one.between([(begin, end)]))
     instants = np.arange(-1.0, 16.0)
     for instant, now in zip(instants, one.at(instants.tolist()), strict=True):
-        rows = (begin <= instant) & (instant < until)
-        assert states.node[rows].tolist() == now.node.tolist()
-        np.testing.assert_allclose(states.values["processors"][rows], now.values["processors"], atol=1e-9)
+        for states in (one.states, *([of_span] if begin <= instant < end else [])):
+            rows = [np.flatnonzero((states.node == node) & (states.values["time"] <= instant))[-1] for node in now.node]
+            for thing, values in now.values.items():
+                assert states.values[thing][rows].tolist() == values.tolist()
 
 
 def test_a_suspended_job_gives_its_processors_up() -> None:
