@@ -75,10 +75,8 @@ class Occupancy:
     ) -> Occupancy:
         """placements: job, start, end (null: not known), hosts and processors of executions; needs: by job; suspensions: job,
         suspend and resume of those in which processors were free; away: times of nodes by a name, such as out of service"""
-        asked = _asked(needs, machine, bound)
-        placed = machine.placed(placements.with_row_index("execution"), "hosts").join(
-            asked, on="job", how="left", maintain_order="left"
-        )
+        placed = machine.placed(placements.with_row_index("execution"), "hosts")
+        placed = placed.join(_asked(needs, machine, bound), on="job", how="left", maintain_order="left")
         unknown = pl.any_horizontal(col("start", "processors", "asks_whole").is_null(), ~col("is_known").fill_null(False))
         held = placed.drop_nulls(["start", "processors", "first"]).with_columns(node=pl.int_ranges("first", "last")).explode("node")
         held = held.join(_nodes(machine), on="node", maintain_order="left").with_columns(processors=_part(bound))
@@ -86,7 +84,7 @@ class Occupancy:
         if bound is Bound.LARGEST:
             held = held.with_columns(memory=_memory(), jobs=1)
             things += [_MEMORY, _JOBS, *(f"{_GPUS}{kind}" for kind in machine.gpus)]
-        changes = [*_steps(held, "start", "end", things)]
+        changes = _steps(held, "start", "end", things)
         if suspensions is not None:
             changes += _suspended(held, suspensions)
         for name, spans in (away or {}).items():
@@ -135,20 +133,13 @@ class Occupancy:
     @cached_property
     def _arrays(self) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Node and time of the changes, and the amounts, a row for each thing."""
-        return (
-            self.changes["node"].to_numpy(),
-            self.changes["time"].to_numpy(),
-            self.changes.select(self._things).to_numpy().T.copy(),
-        )
+        amounts = np.stack([self.changes[name].to_numpy() for name in self._things])
+        return self.changes["node"].to_numpy(), self.changes["time"].to_numpy(), amounts
 
     def free(self, taken: Taken) -> Floats:
         """Processors that no job has."""
         free: Floats = (self.machine.usable[taken.node] - taken.values[_PROCESSORS]).clip(0)
         return free
-
-    def seen(self, needs: Needs) -> Needs:
-        """The part of the needs that `places` looks at."""
-        return needs if self.bound is Bound.LARGEST else Needs(needs.kind, needs.each, needs.count, needs.processors)
 
     def places(self, needs: Needs, taken: Taken) -> Floats:
         """How many places of a job each node has left, whether it is out of service or not; of a job that needs nodes, or GPUs in

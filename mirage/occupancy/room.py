@@ -92,18 +92,18 @@ def condensed(part: pl.DataFrame, rows: pl.DataFrame, same: Sequence[str], *othe
 
 def _alike(asked: pl.DataFrame, needs: Mapping[int, Needs], occupancy: Occupancy) -> Iterator[tuple[pl.DataFrame, Floats, Codes]]:
     """The rows with the same needs, with the instants at which their room may change, and the room from then on."""
-    places: dict[Needs, int] = {}
-    numbers = {job: places.setdefault(occupancy.seen(needs[job]), len(places)) for job in asked["job"].unique(maintain_order=True)}
-    numbered, by_number = asked.with_columns(need=col("job").replace_strict(numbers, return_dtype=pl.Int64)), list(places)
-    for (partition,), of_partition in numbered.group_by("partition", maintain_order=True):
+    about = [(job, one.kind, one.each, one.count, one.processors) for job in asked["job"].unique() for one in (needs[job],)]
+    numbers = dict.fromkeys(("each", "count", "processors"), pl.Int64)
+    schema = {"job": pl.Int64, "kind": pl.String, **numbers}
+    table = asked.join(pl.DataFrame(about, schema, orient="row"), on="job", maintain_order="left")
+    for (partition,), of_partition in table.group_by("partition", maintain_order=True):
         states, is_member = occupancy.states, occupancy.machine.members(str(partition))
         nodes = _Nodes(occupancy, states.where(is_member[states.node]))
-        parts = [(by_number[int(str(number))], rows) for (number,), rows in of_partition.group_by("need", maintain_order=True)]
-        courses, last = {}, None
-        for one, rows in sorted(parts, key=lambda part: (part[0].kind, part[0].each)):
-            if last != (one.kind, one.each):
-                courses, last = nodes.courses(one), (one.kind, one.each)
-            yield rows, nodes.times, nodes.codes(courses, one)
+        for (kind, each), of_kind in of_partition.group_by("kind", "each", maintain_order=True):
+            courses = nodes.courses(Needs(str(kind), int(str(each))))
+            for (count, processors), rows in of_kind.group_by("count", "processors", maintain_order=True):
+                one = Needs(str(kind), int(str(each)), int(str(count)), int(str(processors)))
+                yield rows, nodes.times, nodes.codes(courses, one)
 
 
 def _one_by_one(

@@ -153,6 +153,11 @@ def test_where_the_nodes_are_recorded_why_and_the_verdict_say_the_same(
         assert (is_late, cause_at_acceptance(made) in causes) == (name == "alone", True)
 
 
+def test_no_job_waits_for_the_scheduler_that_asks_for_processors_which_jobs_cannot_have(tmp_path: Path) -> None:
+    """Of 16 processors one is set aside."""
+    assert cause_at_acceptance(run(tmp_path, {"processors": 16})) == "resources"
+
+
 @pytest.mark.parametrize(
     ("waiting", "judged"),
     [
