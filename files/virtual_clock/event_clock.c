@@ -635,7 +635,7 @@ static bool in_page(int64_t real, struct around *around)
     uint64_t noted = event_page->noted;
     struct instants after = {0, 0};
     for (uint64_t number = noted; number > 0 && noted - number < KEPT_POINTS - 1; number--) {
-        const struct point *point = &event_page->points[(number - 1) % KEPT_POINTS];
+        const struct noted_point *point = &event_page->points[(number - 1) % KEPT_POINTS];
         struct instants instants = {point->real, point->calendar};
         if (instants.real <= real) {
             *around = (struct around){instants, after};

@@ -84,7 +84,7 @@ struct look {
 };
 
 /* A point of the history: the same instant on both clocks, in ns since the epoch. */
-struct point {
+struct noted_point {
     _Atomic int64_t real, calendar;
 };
 
@@ -122,7 +122,7 @@ struct page {
     _Atomic uint64_t wakes, fingerprint;     /* waits that were served since, and a hash of them */
     _Atomic int64_t leap;                    /* virtual instant to which the driver has the clock set; 0: none */
     _Atomic uint64_t noted;                  /* number of points that were noted since the page was made */
-    struct point points[KEPT_POINTS];
+    struct noted_point points[KEPT_POINTS];
     _Alignas(4096) struct slot slots[SLOTS];
     _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */
     struct look looked[KEPT_LOOKS];    /* the last ones: number N, counted by `looks`, at N % KEPT_LOOKS */
