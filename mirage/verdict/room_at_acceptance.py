@@ -18,26 +18,26 @@ from mirage.occupancy.machine import Machine
 from mirage.occupancy.needs import Needs
 from mirage.occupancy.occupancy import Bound, Occupancy, Taken
 from mirage.occupancy.room import OUT
-from mirage.records.collect import Collected
 from mirage.records.nodes_over_time import are_all_known, nodes_over_time
+from mirage.records.record import RunRecord
 from slurm_mirage.rm.evidence import Layout
 
 _Job = Mapping[str, Any]
 
 
-def with_room(candidates: pl.DataFrame, jobs: pl.DataFrame, collected: Collected, layout: Layout, slack: float) -> pl.Series:
+def with_room(candidates: pl.DataFrame, jobs: pl.DataFrame, record: RunRecord, layout: Layout, slack: float) -> pl.Series:
     """Ids of the candidates that certainly had room; none where the nodes of some job are not known, or where nodes were taken
     otherwise: by jobs beside the workload's, or by jobs that change their size.
 
-    candidates: some of the jobs; jobs: columns of `collected.jobs` and its evidence, with accepted and left, the instants at which
+    candidates: some of the jobs; jobs: columns of `record.jobs` and its evidence, with accepted and left, the instants at which
         each joined and left the queue; slack: trace seconds before and after an absence in which nodes may be out of service
     """
     asked = jobs.select("id", "processors", pl.when("whole_nodes").then("nodes"), "memory", "request")
     needs = Needs.by_job(asked.iter_rows())
-    occupancy = nodes_over_time(collected, Machine(layout), needs, Bound.LARGEST, slack)
-    if not are_all_known(collected, occupancy):
+    occupancy = nodes_over_time(record, Machine(layout), needs, Bound.LARGEST, slack)
+    if not are_all_known(record, occupancy):
         return pl.Series("id", [], pl.Int64)
-    queue = _Queue(occupancy, needs, collected, slack)
+    queue = _Queue(occupancy, needs, record, slack)
     judged = candidates.sort("accepted", maintain_order=True)
     changes, ids = sorted(_joins_and_leaves(jobs), key=lambda change: change[:2]), []
     place = 0
@@ -87,12 +87,12 @@ def _ends_of_arrays(jobs: pl.DataFrame) -> dict[int, float]:
 class _Queue:
     """The jobs that wait and can start, and whether they have room."""
 
-    def __init__(self, occupancy: Occupancy, needs: Mapping[int, Needs], collected: Collected, slack: float) -> None:
+    def __init__(self, occupancy: Occupancy, needs: Mapping[int, Needs], record: RunRecord, slack: float) -> None:
         machine = occupancy.machine
         self._occupancy, self._needs = occupancy, needs
         self._reserved = [
             (one.begin - slack, one.end + slack, [machine.places[name] for name in one.nodes if name in machine.places])
-            for one in collected.events.reservations
+            for one in record.events.reservations
         ]
         self.waiting: dict[int, _Job] = {}
         """By their ids."""
