@@ -3,7 +3,7 @@
 What happened to a job over time is put together from layers, each a table of instants and values that hold until the next instant:
 whether it waited, was held, could run at all, what the manager said and whether its backfilling reached the job (reasons.csv), and
 whether others were before it. The cause follows from their values, and of the next job of a queue from the state of the machine
-(`machine_room`).
+(`mirage.occupancy`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from polars import col
 
 from mirage.metrics.classes import RUNTIMES, sizes
 from mirage.metrics.jobs_frame import WAITS_SCHEMA as WAITS_SCHEMA
-from mirage.records.machine_room import NEEDS_SCHEMA, NEVER, SLOTS, Room, condensed, during, node_states, places_of, room
+from mirage.occupancy.machine import Machine
+from mirage.occupancy.needs import Needs
+from mirage.occupancy.occupancy import NEVER, Bound
+from mirage.occupancy.room import ASKED_SCHEMA, ROOM_SCHEMA, Room, condensed, during, room
+from mirage.records.nodes_over_time import are_all_known, nodes_over_time
 from mirage.records.record import RunRecord
 from mirage.records.run_records import NS, read_text
 from mirage.records.time_map import TimeMap
@@ -91,6 +95,8 @@ def waits(
 
     jobs: columns of JOBS_SCHEMA; reasons: result of `read_reasons`; interval: trace seconds between two backfill cycles
     """
+    machine = Machine(layout)
+    needs = Needs.by_job((row.id, row.processors, row.nodes, row.memory, row.request) for row in plan)
     known = _jobs(record, plan, jobs)
     queued = known.filter(col("leave") > col("submit"))
     ended = queued.filter(col("leave").is_finite())
@@ -129,15 +135,14 @@ def waits(
     )
     leaders = leaders.select("job", "begin", "to").join(asks, on="job", maintain_order="left").sort("begin")
     spans = _joined(spans, "word", "conflict", "asks_more").join(asks, on="job", maintain_order="left")
-    spans = _led(spans, leaders, layout, pause)
+    spans = _led(spans, leaders, machine, pause)
     running = record.tables.placements.drop_nulls(["start", "processors"]).select("job", "start", "end", width="processors")
     running = running.join(asks, on="job", maintain_order="left").with_columns(
         col("end").fill_null(np.inf), until=col("start") + col("limit").fill_null(np.inf)
     )
-    states = node_states(layout, record.tables.placements, record.tables.suspensions, record.events)
-    spans = _with_room(spans, ended, states, layout, pause)
+    spans = _with_room(spans, record, machine, needs, pause)
     could_start = col("is_free") & col("had_room") & col("led") & (col("cause") == _UNREACHED)
-    delaying = _delaying(spans.filter(could_start), leaders, running, layout)
+    delaying = _delaying(spans.filter(could_start), leaders, running, machine)
     spans = spans.with_columns(delays=col("row").is_in(delaying.implode())).with_columns(final=_final_cause())
     has_reason = (col("cause") != _UNREACHED) | (col("final") == BACKFILL)
     spans = spans.with_columns(cause="final", reason=pl.when(has_reason).then("reason").otherwise(pl.lit("")))
@@ -194,7 +199,7 @@ def with_told_limits(record: RunRecord, reasons: pl.DataFrame) -> RunRecord:
 
 def _jobs(record: RunRecord, plan: Sequence[PlanRow], jobs: pl.DataFrame) -> pl.DataFrame:
     """The jobs that were accepted, in order of their arrival in the queue: job, submit, accepted, arrival, leave (infinite if the
-    wait has no known end), partition, owner, limit, needs (columns of NEEDS_SCHEMA), dependent, asks_more, array, at_once,
+    wait has no known end), partition, owner, limit, dependent, asks_more, array, at_once,
     begin_after, hold_for (virtual seconds)."""
     rows = [_asked(row) for row in plan]
     asked = pl.DataFrame(rows, schema=_ASKED, orient="row")
@@ -214,7 +219,6 @@ def _jobs(record: RunRecord, plan: Sequence[PlanRow], jobs: pl.DataFrame) -> pl.
 
 _ASKED = {
     "id": pl.Int64,
-    **{name: NEEDS_SCHEMA[name] for name in ("kind", "each", "count")},
     "owner": pl.String,
     "dependent": pl.Boolean,
     "asks_more": pl.Boolean,
@@ -231,8 +235,7 @@ def _asked(row: PlanRow) -> tuple[Any, ...]:
     more = request.constraint or request.gres or request.gpus or request.gpus_per_task or request.licences or request.switches
     limits = bool(more or request.contiguous or request.memory_per_node or request.memory_per_gpu or row.memory)
     waits_for = row.dependency != ""
-    places = places_of(row.processors, row.nodes, request)
-    return (row.id, *places, row.owner, waits_for, limits, request.hold, request.begin, row.array, row.at_once)
+    return row.id, row.owner, waits_for, limits, request.hold, request.begin, row.array, row.at_once
 
 
 # ---- the layers: job, time, and a value each ----
@@ -425,7 +428,7 @@ def _is_over() -> pl.Expr:
     return ((col("begin") >= last) & (col("said") < last) & (last < col("leave"))).fill_null(False)
 
 
-def _led(spans: pl.DataFrame, leaders: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
+def _led(spans: pl.DataFrame, leaders: pl.DataFrame, machine: Machine, pause: float) -> pl.DataFrame:
     """The spans, with those of jobs behind others (_BEHIND, _UNREACHED) split by whether there were such (led).
 
     leaders: spans of jobs that waited for nodes; such a job is before those of partitions with the same nodes, and between two of
@@ -434,13 +437,13 @@ def _led(spans: pl.DataFrame, leaders: pl.DataFrame, layout: Layout, pause: floa
     is_behind = col("cause").is_in([_BEHIND, _UNREACHED])
     parts = [spans.filter(~is_behind).with_columns(led=pl.lit(False))]
     for (partition,), own in spans.filter(is_behind).with_row_index("key").group_by("partition", maintain_order=True):
-        before = leaders.filter(_shares_nodes(leaders, layout.partitions.get(str(partition)), layout))
+        before = leaders.filter(_shares_nodes(leaders, str(partition), machine))
         begin, end = before["begin"].to_numpy(), np.maximum.accumulate(before["to"].to_numpy())
         is_first = np.concatenate([[True], begin[1:] > end[:-1] + pause])[: len(begin)]
         edges = np.stack([begin[is_first], np.append(end[:-1][is_first[1:]], end[-1:])], 1).ravel()
         times, codes = np.append(NEVER, edges), np.arange(len(edges) + 1) % 2
         asked = own.select(col("key").cast(pl.Int64), "begin", end="to")
-        found = condensed(during(asked, times, codes), asked, ["room"])
+        found = condensed(pl.DataFrame(during(asked, times, codes)), asked, ["room"])
         found = found.rename({"time": "begin", "room": "led"}).sort("key", "begin")
         found = found.with_columns(to=col("begin").shift(-1).over("key"), led=col("led") == 1, key=col("key").cast(pl.UInt32))
         split = own.rename({"begin": "_", "to": "end"}).join(found, on="key").with_columns(to=pl.coalesce("to", "end"))
@@ -448,7 +451,7 @@ def _led(spans: pl.DataFrame, leaders: pl.DataFrame, layout: Layout, pause: floa
     return pl.concat([part.select(*spans.columns, "led") for part in parts]).sort("job", "begin")
 
 
-def _delaying(starts: pl.DataFrame, leaders: pl.DataFrame, running: pl.DataFrame, layout: Layout) -> pl.Series:
+def _delaying(starts: pl.DataFrame, leaders: pl.DataFrame, running: pl.DataFrame, machine: Machine) -> pl.Series:
     """The rows of those of `starts` (row, begin, partition, processors, limit) that would have delayed a job before them: by the
     time limits this one could start before they had to end, and not beside them. Processors are counted, not nodes; where enough
     were free for the one before, it is not known when it could start.
@@ -457,9 +460,8 @@ def _delaying(starts: pl.DataFrame, leaders: pl.DataFrame, running: pl.DataFrame
     """
     found: list[int] = []
     for (name,), own in starts.group_by("partition", maintain_order=True):
-        members = layout.partitions.get(str(name))
-        total = sum(node.processors for host, node in layout.nodes.items() if members is None or host in members)
-        before, ran = (table.filter(_shares_nodes(table, members, layout)) for table in (leaders, running))
+        total = machine.usable[machine.members(str(name))].sum()
+        before, ran = (table.filter(_shares_nodes(table, str(name), machine)) for table in (leaders, running))
         since, to, needed = (before[column].to_numpy() for column in ("begin", "to", "processors"))
         start, end, until, width = (ran[column].to_numpy() for column in ("start", "end", "until", "width"))
         for row, begin, processors, limit in own.select("row", "begin", "processors", "limit").iter_rows():
@@ -477,32 +479,31 @@ def _delaying(starts: pl.DataFrame, leaders: pl.DataFrame, running: pl.DataFrame
     return pl.Series(found, dtype=pl.UInt32)
 
 
-def _shares_nodes(table: pl.DataFrame, members: frozenset[str] | None, layout: Layout) -> pl.Expr:
-    """Whether the partition of a row has one of these nodes."""
-    names = table["partition"].unique()
-    return col("partition").is_in([name for name in names if _overlap(layout.partitions.get(name), members)])
+def _shares_nodes(table: pl.DataFrame, partition: str, machine: Machine) -> pl.Expr:
+    """Whether the partition of a row has nodes of this one."""
+    return col("partition").is_in([name for name in table["partition"].unique() if machine.overlap(name, partition)])
 
 
-def _overlap(one: frozenset[str] | None, other: frozenset[str] | None) -> bool:
-    """Whether partitions have nodes in common; None: of all nodes."""
-    return one is None or other is None or not one.isdisjoint(other)
-
-
-def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, layout: Layout, pause: float) -> pl.DataFrame:
+def _with_room(spans: pl.DataFrame, record: RunRecord, machine: Machine, needs: Mapping[int, Needs], pause: float) -> pl.DataFrame:
     """The spans, numbered by row, with those of _OPEN split by what room there was: of_room, the cause that follows; is_free,
     whether it is _FREE; had_room, whether there was room for longer than `pause` while nothing but room and order could keep
     the job; is_long, whether the spans with is_free last longer.
 
     spans: also word, conflict, asks_more and led; pause: seconds for which the scheduler may leave a job that could start
     """
-    spans = spans.with_row_index("key").with_columns(col("key").cast(pl.Int64))
-    needs = ended.with_columns(col("kind").fill_null(SLOTS), col("each").fill_null(1), pl.coalesce("count", "processors"))
-    is_open = col("cause").is_in(_OPEN) & ~((col("cause") == _BEHIND) & col("led"))
-    asked = spans.filter(is_open).drop_nulls("processors").rename({"to": "end"})
-    asked = asked.join(needs.select("job", "kind", "each", "count"), on="job", maintain_order="left")
-    found = room(asked.select(NEEDS_SCHEMA.keys()), layout, states, pause)
-    table = spans.join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
-    table = table.with_columns(begin=pl.coalesce("time", "begin"), to=pl.coalesce(col("time").shift(-1).over("key"), "to"))
+    is_open = col("cause").is_in(_OPEN) & ~((col("cause") == _BEHIND) & col("led")) & col("processors").is_not_null()
+    in_doubt = is_open & (col("word") == WaitWord.NO_ROOM.value) & col("asks_more") & _has_room("room")
+    table = spans
+    for bound, is_asked, names in (
+        (Bound.EVEN, is_open, {"room": "room", "free_since": "free_since", "free_until": "free_until"}),
+        (Bound.LARGEST, in_doubt, {"certain": "room"}),
+    ):
+        table = table.drop("key", strict=False).with_row_index("key").with_columns(col("key").cast(pl.Int64))
+        asked = table.filter(is_asked).rename({"to": "end"}).select(ASKED_SCHEMA.keys())
+        found = _room(asked, record, machine, needs, bound, pause).select("key", "time", **names)
+        table = table.join(found, on="key", how="left", maintain_order="left").sort("key", "time", maintain_order=True)
+        table = table.with_columns(begin=pl.coalesce("time", "begin"), to=pl.coalesce(col("time").shift(-1).over("key"), "to"))
+        table = table.drop("time")
     table = table.with_columns(is_open=col("cause").is_in(_OPEN), of_room=pl.when(is_open).then(_cause_of_room()))
     table = table.with_columns(is_free=(col("of_room") == _FREE).fill_null(False)).with_row_index("row")
     begin, to = _run_of("is_open")
@@ -510,6 +511,20 @@ def _with_room(spans: pl.DataFrame, ended: pl.DataFrame, states: pl.DataFrame, l
     begin, to = _run_of("is_free")
     is_long = pl.min_horizontal(to - begin, col("free_until") - col("free_since")) > pause
     return table.with_columns(had_room=had_room, is_long=is_long)
+
+
+def _room(
+    asked: pl.DataFrame, record: RunRecord, machine: Machine, needs: Mapping[int, Needs], bound: Bound, pause: float
+) -> pl.DataFrame:
+    """`room` by the bound; by LARGEST only of jobs of which all needs are known, where the nodes of all jobs are known."""
+    if bound is Bound.LARGEST:
+        asked = asked.filter(col("job").is_in([job for job, one in needs.items() if one.is_known]))
+    if asked.is_empty():
+        return pl.DataFrame(schema=ROOM_SCHEMA)
+    occupancy = nodes_over_time(record, machine, needs, bound)
+    if bound is Bound.LARGEST and not are_all_known(record, occupancy):
+        return pl.DataFrame(schema=ROOM_SCHEMA)
+    return room(asked, needs, occupancy, pause)
 
 
 def _run_of(name: str) -> tuple[pl.Expr, pl.Expr]:
@@ -569,17 +584,23 @@ def _cause_of_room() -> pl.Expr:
     def lies(*rooms: Room) -> pl.Expr:
         return col("room").is_in([int(one) for one in rooms]).fill_null(False)
 
-    free = lies(Room.FREE) | (lies(Room.FREE_UNTIL_RESERVED) & ~col("conflict"))
+    free, is_certain = _has_room("room"), _has_room("certain")
     no_room, nodes = (col("word") == word.value for word in (WaitWord.NO_ROOM, WaitWord.NODES))
     cases = [
         (lies(Room.RESERVED) | (lies(Room.FREE_UNTIL_RESERVED) & col("conflict")), WaitWord.RESERVATION.value),
         (nodes | lies(Room.ABSENT), WaitWord.NODES.value),
         (lies(Room.SCATTERED), FRAGMENTATION),
         (lies(Room.FULL), RESOURCES),
-        (free & ~(no_room & col("asks_more")), _FREE),
+        (free & (~(no_room & col("asks_more")) | is_certain), _FREE),
         (no_room, RESOURCES),
     ]
     return _chain(cases, UNEXPLAINED)
+
+
+def _has_room(name: str) -> pl.Expr:
+    """Whether the room in a column is some; not where it is not known."""
+    is_reserved_later = (col(name) == int(Room.FREE_UNTIL_RESERVED)) & ~col("conflict")
+    return ((col(name) == int(Room.FREE)) | is_reserved_later).fill_null(False)
 
 
 def _chain(cases: Iterable[tuple[pl.Expr, str | pl.Expr]], otherwise: str | pl.Expr) -> pl.Expr:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from bisect import insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,59 +11,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mirage.metrics.allocations import effective, holdings
+from mirage.occupancy.machine import Machine
 
 Floats = NDArray[np.float64]
 Ranges = list[tuple[float, float]]
-
-_LINE = re.compile(r"^NodeName=(?P<names>\S+)(?P<options>.*)$", re.MULTILINE | re.IGNORECASE)
-# One part of a node list: n[1-3,7], or fat2.
-_PART = re.compile(r"(?P<prefix>[^\[\],]*?)(?:\[(?P<ranges>[\d,-]+)\]|(?P<number>\d*))(?:,|$)")
-_RUNS = {"prefix": pl.String, "low": pl.Int64, "high": pl.Int64, "place": pl.Int64, "cpus": pl.Int64}
-_CPUS = re.compile(r"\bCPUs=(\d+)", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The nodes of a machine in the order of slurm.conf.
-
-    runs: a row per range of nodes with consecutive numbers and equal processors: prefix, low, high (numbers of the nodes), place
-        (index of the first one among all nodes), cpus
-    cpus: processors of each node
-    """
-
-    runs: pl.DataFrame
-    cpus: Sequence[int]
-
-    @classmethod
-    def of(cls, slurm_conf: str) -> Machine:
-        """The nodes that the text of a slurm.conf defines."""
-        rows: list[tuple[str, int, int, int, int]] = []
-        cpus: list[int] = []
-        for match in _LINE.finditer(slurm_conf):
-            if match["names"].upper() == "DEFAULT":
-                continue
-            option = _CPUS.search(match["options"])
-            node_cpus = int(option[1]) if option else 1
-            for part in filter(lambda part: part[0], _PART.finditer(match["names"])):
-                for first, last in _spans(part["ranges"] or part["number"] or "0"):
-                    rows.append((part["prefix"], first, last, len(cpus), node_cpus))
-                    cpus += [node_cpus] * (last - first + 1)
-        return cls(pl.DataFrame(rows, schema=_RUNS, orient="row"), cpus)
-
-    @classmethod
-    def of_nodes(cls, processors: Mapping[str, int]) -> Machine:
-        """Nodes with these processors by name, in this order."""
-        rows = []
-        for place, (name, cpus) in enumerate(processors.items()):
-            prefix = name.rstrip("0123456789")
-            number = int(name[len(prefix) :] or 0)
-            rows.append((prefix, number, number, place, cpus))
-        return cls(pl.DataFrame(rows, schema=_RUNS, orient="row"), [*processors.values()])
-
-    @classmethod
-    def equal(cls, nodes: int, cpus: int) -> Machine:
-        """Nodes n1, n2, ... with `cpus` processors each."""
-        return cls(pl.DataFrame([("n", 1, nodes, 0, cpus)], schema=_RUNS, orient="row"), [cpus] * nodes)
 
 
 @dataclass(frozen=True)
@@ -120,17 +70,12 @@ def recorded(parts: pl.DataFrame, lists: pl.DataFrame, machine: Machine, *, apar
     apart: whether jobs that share a node get separate boxes, each in the lowest free part of the node (the processors of a job on
         a node are not recorded); otherwise boxes cover whole nodes
     """
-    # There may be many long node lists: each different one is parsed once.
-    texts = lists.select(pl.col("node_list").unique(maintain_order=True)).with_row_index("list")
-    spans = _places(texts, machine)
-    total = spans.group_by("list").agg(nodes=pl.col("count").sum(), cpus=(pl.col("count") * pl.col("cpus")).sum())
-    drawn = (
-        parts.join(lists.join(texts, on="node_list").drop("node_list"), on="id", how="left")
-        .join(total, on="list", how="left")
-        .with_columns(share=(pl.col("processors") / pl.col("cpus")).clip(0, 1))
-    )
-    missing = drawn.filter(pl.col("share").is_null())["id"].n_unique()
-    where = drawn.drop_nulls("share").sort("begin", "id").join(spans.drop("cpus"), on="list", maintain_order="left_right")
+    listed = parts.with_row_index("part").join(lists, on="id", how="left", maintain_order="left")
+    drawn = machine.placed(listed, "node_list").with_columns(pl.col("is_known").fill_null(False))
+    missing = drawn.filter(~pl.col("is_known"))["id"].n_unique()
+    where, before = drawn.filter("is_known"), np.append(0, np.cumsum(machine.processors))
+    own = pl.Series(before[where["last"].to_numpy()] - before[where["first"].to_numpy()])
+    where = where.with_columns(cpus=own).with_columns(share=(pl.col("processors") / pl.col("cpus").sum().over("part")).clip(0, 1))
     if apart:
         return Boxes.of(list(_apart(where, machine)), missing)
     first, last, begin, end, share = (
@@ -141,7 +86,8 @@ def recorded(parts: pl.DataFrame, lists: pl.DataFrame, machine: Machine, *, apar
 
 def _apart(where: pl.DataFrame, machine: Machine) -> Iterator[tuple[int, float, float, float, float, float]]:
     """Yields the rows of boxes, with separate boxes for jobs on the same node."""
-    until = [np.full(count, -np.inf) for count in machine.cpus]
+    cpus = machine.processors.tolist()
+    until = [np.full(count, -np.inf) for count in cpus]
     names = ("id", "processors", "nodes", "first", "last", "begin", "end", "share")
     for job, processors, nodes, first, last, begin, end, share in where.select(names).iter_rows():
         if share > 0.999:
@@ -152,7 +98,7 @@ def _apart(where: pl.DataFrame, machine: Machine) -> Iterator[tuple[int, float, 
             until[place][free] = end
             for part in np.split(free, np.flatnonzero(np.diff(free) > 1) + 1):
                 if part.size:
-                    yield job, place + part[0] / machine.cpus[place], place + (part[-1] + 1) / machine.cpus[place], begin, end, 1.0
+                    yield job, place + part[0] / cpus[place], place + (part[-1] + 1) / cpus[place], begin, end, 1.0
 
 
 def lowest_first(parts: pl.DataFrame, machine: Machine) -> Boxes:
@@ -160,7 +106,7 @@ def lowest_first(parts: pl.DataFrame, machine: Machine) -> Boxes:
 
     A suspended job releases its processors. After a suspension or a change of its size a job may get other processors.
     """
-    edges = np.concatenate([[0], np.cumsum(machine.cpus)]).astype(np.float64)
+    edges = np.concatenate([[0], np.cumsum(machine.processors)]).astype(np.float64)
     free: Ranges = [(0.0, float(edges[-1]))]
     ends: list[tuple[float, int, Ranges]] = []
     rows: list[tuple[int, float, float, float, float, float]] = []
@@ -206,50 +152,6 @@ def _differences(low: Floats, high: Floats, size: int) -> tuple[list[NDArray[np.
         places += [cell, cell + 1]
         weights += [sign * (1 - inside), sign * inside]
     return places, weights
-
-
-def _places(texts: pl.DataFrame, machine: Machine) -> pl.DataFrame:
-    """A row per range of nodes in each node list: list, first, last (places), count, cpus (of each node).
-
-    `texts` has the columns list (number) and node_list. Lists with a node that the machine does not have are left out.
-    """
-    parts = texts.lazy().select("list", part=pl.col("node_list").str.extract_all(r"[^\[\],]+(?:\[[\d,-]+\])?")).explode("part")
-    part, is_list = pl.col("part"), pl.col("part").str.contains("[", literal=True)
-    pieces = parts.with_columns(
-        prefix=pl.when(is_list).then(part.str.extract(r"^(.*)\[")).otherwise(part.str.replace(r"\d+$", "")),
-        ranges=pl.when(is_list)
-        .then(part.str.extract(r"\[(.*)\]"))
-        .otherwise(part.str.extract(r"(\d+)$"))
-        .fill_null("0")
-        .str.split(","),
-    ).explode("ranges")
-    numbers = pieces.select(
-        "list",
-        "prefix",
-        begin=pl.col("ranges").str.extract(r"^(\d+)").cast(pl.Int64),
-        end=pl.col("ranges").str.extract(r"(\d+)$").cast(pl.Int64),
-    )
-    overlaps = numbers.join(machine.runs.lazy(), on="prefix").with_columns(
-        begin=pl.max_horizontal("begin", "low"), end=pl.min_horizontal("end", "high")
-    )
-    ranges = overlaps.filter(pl.col("begin") <= pl.col("end")).select(
-        "list",
-        "cpus",
-        first=pl.col("place") + pl.col("begin") - pl.col("low"),
-        last=pl.col("place") + pl.col("end") - pl.col("low") + 1,
-        count=pl.col("end") - pl.col("begin") + 1,
-    )
-    named = numbers.group_by("list").agg(named=(pl.col("end") - pl.col("begin") + 1).sum())
-    known = ranges.group_by("list").agg(pl.col("count").sum()).join(named, on="list")
-    complete = known.filter(pl.col("count") == pl.col("named")).select("list")
-    return ranges.join(complete, on="list", how="semi").collect().sort("list", "first")
-
-
-def _spans(ranges: str) -> Iterator[tuple[int, int]]:
-    """First and last number of each range in a text such as 1-3,7."""
-    for item in ranges.split(","):
-        first, _, last = item.partition("-")
-        yield int(first), int(last or first)
 
 
 def _lowest(free: Ranges, needed: float) -> tuple[Ranges | None, Ranges]:

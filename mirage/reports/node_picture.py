@@ -30,7 +30,7 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
     parts = node_map.stretches(started, run.schedule.suspensions, run.schedule.allocations)
     if parts.is_empty():
         return None
-    nodes, names = len(run.machine.cpus), run.folder.manager.names
+    nodes, names = len(run.machine.processors), run.folder.manager.names
     by = names.manager
     lists = node_lists(run.folder, run.name)
     is_few = nodes <= MOST_NODES and started.height <= MOST_JOBS
@@ -43,7 +43,7 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
         if source == "assigned"
         else f"Jobs are drawn on the nodes that {by} allocated ({names.hosts}; of requeued jobs those of the last start)."
     ]
-    if source == "recorded" and is_few and max(run.machine.cpus) > 1:
+    if source == "recorded" and is_few and max(run.machine.processors) > 1:
         notes.append("The processors of a job on a shared node are not recorded: jobs are drawn on the lowest free ones.")
     if run.population.resized is not None:
         notes.append(
@@ -91,7 +91,7 @@ def _ticks(nodes: int) -> list[tuple[float, str]]:
 
 def _rectangles(boxes: Boxes, parts: pl.DataFrame, run: Run, frame: Timeline) -> str:
     """SVG of the boxes: a group per job with a path and a title."""
-    nodes = len(run.machine.cpus)
+    nodes = len(run.machine.processors)
     left, right = frame.x(boxes.begin), frame.x(boxes.end)
     top, bottom = boxes.first * DOWN / nodes, boxes.last * DOWN / nodes
     paths: dict[int, list[str]] = {}

@@ -15,17 +15,18 @@ from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population, Window
 from mirage.metrics.registry import job_value
 from mirage.metrics.usage_over_time import profile
+from mirage.occupancy.machine import Machine
 from mirage.records.agreement import within
 from mirage.records.file_names import EXPERIMENT_FILE, JOBS_FILE, METRICS_FILE, WORKLOAD_FILE
 from mirage.records.recorded import schedule_of
 from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import Schedule, of_run
-from mirage.reports.node_map import Machine
 from mirage.reports.timeline import Steps
 from mirage.statistics.nearness import pairs_of
 from mirage.verdict.features import unused_rows
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
+from slurm_mirage.rm.evidence import Layout
 
 # Names of the two schedules in reports.
 EMULATION, LOG = "emulation", "log"
@@ -94,12 +95,8 @@ class Run:
     @cached_property
     def machine(self) -> Machine:
         """The nodes of the run's configuration; without one nodes of equal size."""
-        path, defined = self.folder.path / "slurm.conf", None
-        if path.is_file():
-            defined = Machine.of(path.read_text("utf-8", "replace"))
-        elif (layout := self.folder.layout) is not None:
-            defined = Machine.of_nodes({name: node.processors for name, node in layout.nodes.items()})
-        return defined if defined is not None and defined.cpus else Machine.equal(self.nodes, max(1, self.processors // self.nodes))
+        layout = self.folder.layout
+        return Machine(layout if layout and layout.nodes else Layout.of_equal(self.processors, self.nodes))
 
     @cached_property
     def population(self) -> Population:

@@ -78,10 +78,8 @@ def _marks(member: Mapping[str, Any], frame: Timeline) -> Iterable[str]:
 
 def _absences(run: Run, member: Mapping[str, Any], frame: Timeline) -> Iterable[str]:
     """A rectangle for each range of neighbouring nodes of an absence."""
-    places: dict[str, int] = {}
-    for prefix, low, high, place in run.machine.runs.select("prefix", "low", "high", "place").iter_rows():
-        places |= {f"{prefix}{low + step}": place + step for step in range(high - low + 1)}
-    height = DOWN / max(1, len(run.machine.cpus))
+    places = run.machine.places
+    height = DOWN / max(1, len(places))
     for one in member["absences"]:
         left, right = frame.x([one["begin"], frame.end if one["end"] is None else one["end"]])
         known = sorted(places[name] for name in hostlist.expand(one["nodes"]) if name in places)

@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import col
 
+from mirage.occupancy.machine import Machine
 from mirage.records.record import RunRecord
 from mirage.verdict.resolution import Resolution
 from mirage.verdict.start_latency import changes_of_size
@@ -47,7 +48,7 @@ def dispatch_gaps(record: RunRecord, layout: Layout, scheduling: Scheduling, int
 
     whole, resolution = bool(jobs["whole_nodes"].all()), run_time_resolution(record)
     jobs = jobs.with_columns(size="nodes" if whole else "taken")
-    machine = len(layout.nodes) if whole else sum(node.processors for node in layout.nodes.values())
+    machine = len(layout.nodes) if whole else int(Machine(layout).usable.sum())
 
     def floats(name: str, otherwise: float = float("nan")) -> Floats:
         return jobs[name].cast(pl.Float64).fill_null(otherwise).to_numpy()

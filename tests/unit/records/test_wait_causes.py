@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA, JOBS_SCHEMA, SUSPENSIONS_SCHEMA
+from mirage.occupancy.room import condensed, during
 from mirage.records.cluster_events import Absence, ClusterEvents, Reservation, RunEvent
-from mirage.records.machine_room import condensed, during
 from mirage.records.record import PLACEMENTS_SCHEMA, RunRecord, Tables
 from mirage.records.time_map import TimeMap
 from mirage.records.wait_causes import CAUSES, WAITS_SCHEMA, read_reasons, summary, waits, with_told_limits
@@ -554,7 +554,7 @@ def drawn_runs(draw: st.DrawFn) -> Made:
 def test_changes_that_are_put_together_keep_their_sums(steps: Sequence[tuple[float, int]], begin: float) -> None:
     times = np.cumsum([0.0, *(length for length, _ in steps)])
     rows = pl.DataFrame({"key": [3], "begin": [begin], "end": [float(times[-1]) + 60.0]})
-    part = during(rows, times, np.array([*(code for _, code in steps), 0]))
+    part = pl.DataFrame(during(rows, times, np.array([*(code for _, code in steps), 0])))
     found = condensed(part, rows, ["room"])
     assert found.height <= max(80, 20 * 3) and found["time"].is_sorted() and found["time"][0] == begin
     assert sums(found, rows) == pytest.approx(sums(part, rows), abs=1e-6)

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirage.occupancy.machine import Machine
 from mirage.records import node_lists
 from mirage.reports import node_map
-from mirage.reports.node_map import Boxes, Machine
+from mirage.reports.node_map import Boxes
+from slurm_mirage.rm.evidence import Layout
+from slurm_mirage.rm.slurm.layout import parse_layout
 from slurm_mirage.rm.slurm.records import CUT_AT
 
-CONF = """NodeName=DEFAULT State=UNKNOWN
-NodeName=n[1-3] NodeAddr=127.0.0.1 Port=[17001-17003] CPUs=4
+CONF = """NodeName=n[1-3] NodeAddr=127.0.0.1 Port=[17001-17003] CPUs=4
 NodeName=fat1 CPUs=8
 """
 JOBCOMP = (
@@ -35,10 +37,19 @@ def spans(boxes: Boxes) -> list[tuple[int, float, float, float, float, float]]:
     return [tuple(row) for row in zip(*(column.tolist() for column in columns), strict=True)]  # type: ignore[misc]
 
 
+def machine(conf: str = CONF) -> Machine:
+    layout = parse_layout(conf)
+    assert layout is not None
+    return Machine(layout)
+
+
+def equal(nodes: int, cpus: int) -> Machine:
+    return Machine(Layout.of_equal(nodes * cpus, nodes))
+
+
 def test_nodes_are_in_the_order_of_slurm_conf() -> None:
-    machine = Machine.of(CONF)
-    assert machine.runs.rows() == [("n", 1, 3, 0, 4), ("fat", 1, 1, 3, 8)]
-    assert machine.cpus == [4, 4, 4, 8]
+    assert list(machine().places) == ["n1", "n2", "n3", "fat1"]
+    assert machine().processors.tolist() == [4, 4, 4, 8]
 
 
 def test_the_last_execution_of_this_run_counts() -> None:
@@ -52,7 +63,7 @@ def test_a_list_of_nodes_that_slurm_cut_off_is_not_known() -> None:
 
 def test_jobs_are_drawn_on_their_recorded_nodes() -> None:
     lists = pl.DataFrame({"id": [1, 2, 3], "node_list": ["n[1,3]", "fat1", "gone9"]})
-    boxes = node_map.recorded(parts((1, 8, 0, 10), (2, 4, 5, 10), (3, 1, 0, 1), (4, 1, 0, 1)), lists, Machine.of(CONF), apart=False)
+    boxes = node_map.recorded(parts((1, 8, 0, 10), (2, 4, 5, 10), (3, 1, 0, 1), (4, 1, 0, 1)), lists, machine(), apart=False)
     assert spans(boxes) == [(1, 0, 1, 0, 10, 1), (1, 2, 3, 0, 10, 1), (2, 3, 4, 5, 10, 0.5)]
     assert boxes.missing == 2
 
@@ -61,7 +72,7 @@ def test_lists_of_nodes_as_slurm_writes_them() -> None:
     conf = "NodeName=n[1-8],gpu7 CPUs=2\nNodeName=n[20-21] CPUs=4\nNodeName=login CPUs=2\n"
     texts = ["n[2-3,5]", "n7", "gpu7,n[8,20-21]", "login", "n9", "n[8-20]", "x1"]
     lists = pl.DataFrame({"id": range(len(texts)), "node_list": texts})
-    boxes = node_map.recorded(parts(*((k, 2, 0, 1) for k in range(len(texts)))), lists, Machine.of(conf), apart=False)
+    boxes = node_map.recorded(parts(*((k, 2, 0, 1) for k in range(len(texts)))), lists, machine(conf), apart=False)
     ranges = [(job, first, last) for job, first, last, *_ in spans(boxes)]
     assert sorted(ranges) == [(0, 1, 3), (0, 4, 5), (1, 6, 7), (2, 7, 8), (2, 8, 9), (2, 9, 11), (3, 11, 12)]
     assert boxes.share.tolist() == pytest.approx([2 / 6, 2 / 6, 1, 1 / 6, 1 / 6, 1 / 6, 1])
@@ -70,12 +81,12 @@ def test_lists_of_nodes_as_slurm_writes_them() -> None:
 
 def test_jobs_on_a_shared_node_are_drawn_apart() -> None:
     lists = pl.DataFrame({"id": [1, 2, 3], "node_list": ["n1", "n1", "n1"]})
-    boxes = node_map.recorded(parts((1, 2, 0, 10), (2, 1, 5, 10), (3, 2, 10, 20)), lists, Machine.of(CONF), apart=True)
+    boxes = node_map.recorded(parts((1, 2, 0, 10), (2, 1, 5, 10), (3, 2, 10, 20)), lists, machine(), apart=True)
     assert spans(boxes) == [(1, 0, 0.5, 0, 10, 1), (2, 0.5, 0.75, 5, 10, 1), (3, 0, 0.5, 10, 20, 1)]
 
 
 def test_without_nodes_the_lowest_free_processors_are_taken() -> None:
-    boxes = node_map.lowest_first(parts((1, 4, 0, 10), (2, 4, 0, 20), (3, 8, 10, 20), (4, 13, 10, 20)), Machine.equal(5, 4))
+    boxes = node_map.lowest_first(parts((1, 4, 0, 10), (2, 4, 0, 20), (3, 8, 10, 20), (4, 13, 10, 20)), equal(5, 4))
     assert spans(boxes) == [(1, 0, 1, 0, 10, 1), (2, 1, 2, 0, 20, 1), (3, 0, 1, 10, 20, 1), (3, 2, 3, 10, 20, 1)]
     assert boxes.missing == 1
 
@@ -116,8 +127,8 @@ def test_a_job_that_changes_its_size_has_a_rectangle_for_each() -> None:
     found = node_map.stretches(jobs, suspensions, changes)
     assert found.rows() == [(1, 0, 4, 2), (1, 4, 5, 4), (2, 5, 7, 4), (1, 7, 10, 1)]
     assert found.columns == ["id", "begin", "end", "processors"]
-    boxes = node_map.lowest_first(found, Machine.equal(2, 2))
+    boxes = node_map.lowest_first(found, equal(2, 2))
     assert spans(boxes) == [(1, 0, 1, 0, 4, 1), (1, 0, 2, 4, 5, 1), (2, 0, 2, 5, 7, 1), (1, 0, 0.5, 7, 10, 1)]
     lists = pl.DataFrame({"id": [1], "node_list": ["n[1-2]"]})
-    where = node_map.recorded(found.filter(pl.col("id") == 1), lists, Machine.equal(2, 2), apart=False)
+    where = node_map.recorded(found.filter(pl.col("id") == 1), lists, equal(2, 2), apart=False)
     assert where.share.tolist() == [0.5, 1, 0.25]

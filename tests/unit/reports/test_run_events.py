@@ -5,10 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from mirage.occupancy.machine import Machine
 from mirage.reports import run_events
-from mirage.reports.node_map import Machine
 from mirage.reports.timeline import ACROSS, Panel, Timeline
 from mirage.terminal.summary import events_line
+from slurm_mirage.rm.evidence import Layout
 
 FRAME = Timeline(0.0, 1000.0)
 EVENT = {"instant": 0.0, "source": "a.csv:1", "outcome": "done", "words": "", "jobs": 0, "executions": 0, "processor_hours": 0.0}
@@ -45,7 +46,7 @@ MEMBER: dict[str, Any] = {
 
 def run(member: dict[str, Any] | None) -> Any:
     metrics = {} if member is None else {"events": member}
-    return SimpleNamespace(metrics=metrics, machine=Machine.equal(4, 2), window=None, values=VALUES)
+    return SimpleNamespace(metrics=metrics, machine=Machine(Layout.of_equal(8, 4)), window=None, values=VALUES)
 
 
 def test_events_are_drawn_on_every_picture_and_absences_on_that_of_the_nodes() -> None:

@@ -17,6 +17,8 @@ from mirage.metrics.availability import OF_NO_EVENT
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import lacking_nodes, mean_cycle
 from mirage.verdict import run_results
+from mirage.verdict.dispatch_gaps import dispatch_gaps
+from slurm_mirage.rm.evidence import Layout, Node, Scheduling
 
 CONFIGURATION = "SchedulerType={scheduler}\nSchedulerParameters=bf_interval=30,batch_sched_delay=0\nPriorityType={priority}\n"
 
@@ -60,6 +62,16 @@ def test_a_machine_that_is_always_full_shows_by_its_waiting_jobs_that_it_is_in_t
     assert found["validity"]["start_latency_jobs"] == 1 and found["validity"]["dispatch_gap_jobs"] == 59
     assert found["validity"]["verdict"] == "valid", found["validity"]["reasons"]
     assert found["validity"]["dispatch_gap_of_load"] == 0 and found["errors"]["wait_mean"]["emulation"] < 5
+
+
+@pytest.mark.parametrize(("aside", "is_late"), [(0, True), (1, False)])
+def test_no_job_is_late_that_had_to_wait_for_processors_which_jobs_cannot_have(tmp_path: Path, aside: int, is_late: bool) -> None:
+    made = MadeFolder(tmp_path)
+    made.played(made.job(due=0.0, runtime=100.0, processors=6), start=0.02, launch=0.0)
+    made.played(made.job(due=5.0, runtime=100.0, processors=7), start=100.02, launch=0.0)
+    layout = Layout({f"n{number}": Node(4, set_aside=aside) for number in range(1, 5)})
+    gaps = dispatch_gaps(made.collect(), layout, Scheduling(by_submission=True), 0.0)["gap"]
+    assert (gaps[-1] > 90) is is_late
 
 
 @pytest.mark.parametrize("scheduler", ["sched/builtin", "sched/backfill"])

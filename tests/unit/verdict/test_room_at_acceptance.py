@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from run_folders import MadeFolder, beside
 
 from mirage.cluster_events.planned import PlannedEvent, as_csv
+from mirage.records import wait_causes
 from mirage.records.record import RunRecord, Tables
 from mirage.records.wait_causes import with_told_limits
 from mirage.verdict.room_at_acceptance import with_room
 from mirage.verdict.start_latency import start_latencies
 from mirage.verdict.validity import judge
-from slurm_mirage.rm.evidence import Layout, Node, WaitWord
+from slurm_mirage.rm.evidence import Layout, Node, Scheduling, WaitWord
 
 NODES = {
     "n1": Node(4, 8000, features=frozenset({"old"})),
@@ -39,73 +40,121 @@ def run(folder: Path, *jobs: dict[str, Any]) -> MadeFolder:
     return made
 
 
-@pytest.mark.parametrize(
-    ("others", "job", "judged"),
-    [
-        # 15 processors: one of g1 is set aside.
-        ((), {"processors": 15}, True),
-        ((), {"processors": 16}, False),
-        (({"processors": 4},), {"processors": 11}, True),
-        (({"processors": 4},), {"processors": 12}, False),
-        # 8000 MiB of a node.
-        ((), {"processors": 3, "memory": 4000}, True),
-        ((), {"processors": 9, "memory": 4000}, False),
-        ((), {"processors": 4, "request": "nodes=4 memory_per_node=8000"}, True),
-        ((), {"processors": 4, "request": "nodes=4 memory_per_node=8001"}, False),
-        (({"processors": 1, "memory": 1000},), {"processors": 4, "request": "nodes=4 memory_per_node=8000"}, False),
-        # Without a request for memory a job may have all that a node has.
-        (({"processors": 1, "memory": None},), {"processors": 4, "request": "nodes=4"}, False),
-        (({"processors": 1, "memory": None},), {"processors": 3, "request": "nodes=3"}, True),
-        ((), {"processors": 4, "memory": None, "request": "nodes=4"}, True),
-        (({"processors": 1},), {"processors": 4, "memory": None, "request": "nodes=4"}, False),
-        # A job on several nodes may have most of its processors on any one of them.
-        (({"processors": 4, "hosts": "n[1-2]", "nodes": 2},), {"processors": 9}, True),
-        (({"processors": 4, "hosts": "n[1-2]", "nodes": 2},), {"processors": 10}, False),
-        # Tasks stay on one node each.
-        ((), {"processors": 12, "request": "cpus_per_task=3"}, True),
-        ((), {"processors": 15, "request": "cpus_per_task=3"}, False),
-        ((), {"processors": 16, "request": "nodes=4 tasks_per_node=4"}, False),
-        ((), {"processors": 12, "request": "nodes=3 tasks_per_node=4"}, True),
-        # Whole nodes, and one job on n1.
-        ((), {"processors": 3, "request": "nodes=4 exclusive=1"}, True),
-        (({"processors": 1},), {"processors": 3, "request": "nodes=4 exclusive=1"}, False),
-        (({"processors": 1},), {"processors": 3, "request": "nodes=3 exclusive=1"}, True),
-        (({"processors": 1, "whole": 1},), {"processors": 11}, True),
-        (({"processors": 1, "whole": 1},), {"processors": 12}, False),
-        # GPUs of each node, of the job, and of each task; 2 a100 of g1 and 4 v100 of g2.
-        ((), {"processors": 4, "request": "gres=gpu:a100:2"}, False),
-        ((), {"processors": 3, "request": "gres=gpu:a100:2"}, True),
-        ((), {"processors": 3, "request": "gres=gpu:a100:3"}, False),
-        ((), {"processors": 7, "request": "gres=gpu:2"}, True),
-        ((), {"processors": 2, "request": "gpus=v100:4"}, True),
-        ((), {"processors": 2, "request": "gpus=a100:4"}, False),
-        ((), {"processors": 2, "request": "gpus=6"}, False),
-        ((), {"processors": 4, "request": "gpus_per_task=v100:1"}, True),
-        ((), {"processors": 4, "request": "gpus_per_task=a100:1"}, False),
-        (({"hosts": "g2", "request": "gres=gpu:v100:1", "processors": 1},), {"processors": 2, "request": "gpus=v100:4"}, False),
-        (({"hosts": "g2", "request": "gres=gpu:v100:1", "processors": 1},), {"processors": 2, "request": "gpus=v100:3"}, True),
-        (({"hosts": "g2", "request": "gpus=1", "processors": 1},), {"processors": 2, "request": "gpus=v100:4"}, False),
-        ((), {"processors": 1, "request": "gres=nvme:1"}, False),
-        # Features.
-        ((), {"processors": 4, "request": "constraint=old"}, True),
-        ((), {"processors": 5, "request": "constraint=old"}, False),
-        ((), {"processors": 15, "request": "constraint=old|new"}, True),
-        ((), {"processors": 2, "request": "constraint=[old*1&new*1]"}, False),
-        # What is not looked at.
-        ((), {"processors": 1, "request": "switches=1"}, False),
-        ((), {"processors": 1, "request": "nodes=1 most_nodes=3"}, False),
-        ((), {"processors": 1, "request": "reservation=r"}, False),
-        ((), {"processors": 1, "request": "memory_per_gpu=100 gres=gpu:1"}, False),
-        # It waits for something else, or nothing tells whether it does.
-        ((), {"processors": 1, "request": "begin=50"}, False),
-        ((), {"processors": 1, "request": "hold=50"}, False),
-        ((), {"processors": 1, "request": "licences=matlab:1"}, False),
-        (({"processors": 1},), {"processors": 1, "dependency": "afterany:1", "request": "nodes=1"}, False),
-    ],
-)
+CASES: list[tuple[tuple[dict[str, Any], ...], dict[str, Any], bool]] = [
+    # 15 processors: one of g1 is set aside.
+    ((), {"processors": 15}, True),
+    ((), {"processors": 16}, False),
+    (({"processors": 4},), {"processors": 11}, True),
+    (({"processors": 4},), {"processors": 12}, False),
+    # 8000 MiB of a node.
+    ((), {"processors": 3, "memory": 4000}, True),
+    ((), {"processors": 9, "memory": 4000}, False),
+    ((), {"processors": 4, "request": "nodes=4 memory_per_node=8000"}, True),
+    ((), {"processors": 4, "request": "nodes=4 memory_per_node=8001"}, False),
+    (({"processors": 1, "memory": 1000},), {"processors": 4, "request": "nodes=4 memory_per_node=8000"}, False),
+    # Without a request for memory a job may have all that a node has.
+    (({"processors": 1, "memory": None},), {"processors": 4, "request": "nodes=4"}, False),
+    (({"processors": 1, "memory": None},), {"processors": 3, "request": "nodes=3"}, True),
+    ((), {"processors": 4, "memory": None, "request": "nodes=4"}, True),
+    (({"processors": 1},), {"processors": 4, "memory": None, "request": "nodes=4"}, False),
+    # A job on several nodes may have most of its processors on any one of them.
+    (({"processors": 4, "hosts": "n[1-2]", "nodes": 2},), {"processors": 9}, True),
+    (({"processors": 4, "hosts": "n[1-2]", "nodes": 2},), {"processors": 10}, False),
+    # Tasks stay on one node each.
+    ((), {"processors": 12, "request": "cpus_per_task=3"}, True),
+    ((), {"processors": 15, "request": "cpus_per_task=3"}, False),
+    ((), {"processors": 16, "request": "nodes=4 tasks_per_node=4"}, False),
+    ((), {"processors": 12, "request": "nodes=3 tasks_per_node=4"}, True),
+    # Whole nodes, and one job on n1.
+    ((), {"processors": 3, "request": "nodes=4 exclusive=1"}, True),
+    (({"processors": 1},), {"processors": 3, "request": "nodes=4 exclusive=1"}, False),
+    (({"processors": 1},), {"processors": 3, "request": "nodes=3 exclusive=1"}, True),
+    (({"processors": 1, "whole": 1},), {"processors": 11}, True),
+    (({"processors": 1, "whole": 1},), {"processors": 12}, False),
+    # GPUs of each node, of the job, and of each task; 2 a100 of g1 and 4 v100 of g2.
+    ((), {"processors": 4, "request": "gres=gpu:a100:2"}, False),
+    ((), {"processors": 3, "request": "gres=gpu:a100:2"}, True),
+    ((), {"processors": 3, "request": "gres=gpu:a100:3"}, False),
+    ((), {"processors": 7, "request": "gres=gpu:2"}, True),
+    ((), {"processors": 2, "request": "gpus=v100:4"}, True),
+    ((), {"processors": 2, "request": "gpus=a100:4"}, False),
+    ((), {"processors": 2, "request": "gpus=6"}, False),
+    ((), {"processors": 4, "request": "gpus_per_task=v100:1"}, True),
+    ((), {"processors": 4, "request": "gpus_per_task=a100:1"}, False),
+    (({"hosts": "g2", "request": "gres=gpu:v100:1", "processors": 1},), {"processors": 2, "request": "gpus=v100:4"}, False),
+    (({"hosts": "g2", "request": "gres=gpu:v100:1", "processors": 1},), {"processors": 2, "request": "gpus=v100:3"}, True),
+    (({"hosts": "g2", "request": "gpus=1", "processors": 1},), {"processors": 2, "request": "gpus=v100:4"}, False),
+    ((), {"processors": 1, "request": "gres=nvme:1"}, False),
+    # Features.
+    ((), {"processors": 4, "request": "constraint=old"}, True),
+    ((), {"processors": 5, "request": "constraint=old"}, False),
+    ((), {"processors": 15, "request": "constraint=old|new"}, True),
+    ((), {"processors": 2, "request": "constraint=[old*1&new*1]"}, False),
+    # What is not looked at.
+    ((), {"processors": 1, "request": "switches=1"}, False),
+    ((), {"processors": 1, "request": "nodes=1 most_nodes=3"}, False),
+    ((), {"processors": 1, "request": "reservation=r"}, False),
+    ((), {"processors": 1, "request": "memory_per_gpu=100 gres=gpu:1"}, False),
+    # It waits for something else, or nothing tells whether it does.
+    ((), {"processors": 1, "request": "begin=50"}, False),
+    ((), {"processors": 1, "request": "hold=50"}, False),
+    ((), {"processors": 1, "request": "licences=matlab:1"}, False),
+    (({"processors": 1},), {"processors": 1, "dependency": "afterany:1", "request": "nodes=1"}, False),
+]
+"""Other jobs, a job, and whether it certainly had room."""
+
+
+@pytest.mark.parametrize(("others", "job", "judged"), CASES)
 def test_jobs_that_had_room(tmp_path: Path, others: tuple[dict[str, Any], ...], job: dict[str, Any], judged: bool) -> None:
     found = start_latencies(run(tmp_path, *(LONG | other for other in others), job).collect(), LAYOUT).to_list()
     assert any(late > 50 for late in found) is judged
+
+
+def cause_at_acceptance(made: MadeFolder) -> str:
+    """Why the last job waited when it was accepted, where Slurm says of all jobs that nodes are missing."""
+    record = made.collect()
+    words = {"word": WaitWord.NO_ROOM.value, "reason": "Resources"}
+    said = record.jobs.select(job="id", time="submit", **{name: pl.lit(word) for name, word in words.items()})
+    reasons = said.with_columns(unreached=pl.lit(None, pl.String))
+    spans = wait_causes.waits(record, made.plan, record.jobs, reasons, LAYOUT, Scheduling(), 0.0)
+    own = spans.filter((pl.col("job") == len(made.plan)) & (pl.col("cause") != wait_causes.SUBMISSION)).sort("from")
+    return str(own["cause"][0])
+
+
+@pytest.mark.parametrize(("others", "job", "judged"), [case for case in CASES if case[2]])
+def test_why_says_of_no_job_that_nodes_were_missing_which_certainly_had_room(
+    tmp_path: Path, others: tuple[dict[str, Any], ...], job: dict[str, Any], judged: bool
+) -> None:
+    made = run(tmp_path, *(LONG | other for other in others), job)
+    assert cause_at_acceptance(made) in (wait_causes.CYCLE, wait_causes.UNEXPLAINED)
+
+
+@pytest.mark.parametrize(
+    ("other", "job"),
+    [
+        ({"processors": 1, "whole": 1}, {"processors": 12}),
+        ({"processors": 4}, {"processors": 4, "request": "nodes=1 constraint=old"}),
+        ({"hosts": "g2", "request": "gres=gpu:v100:1", "processors": 1}, {"processors": 2, "request": "gpus=v100:4"}),
+        ({"hosts": "g2", "processors": 1, "memory": 8000}, {"processors": 2, "request": "gpus=v100:4"}),
+    ],
+)
+def test_where_the_nodes_are_recorded_why_and_the_verdict_say_the_same(
+    tmp_path: Path, other: dict[str, Any], job: dict[str, Any]
+) -> None:
+    """A job that has room beside the other one or has none, as what that has on its node is known."""
+    for name, others, causes in (
+        ("alone", (), ("cycle", "unexplained")),
+        ("beside", (LONG | other,), ("resources", "fragmentation")),
+    ):
+        (tmp_path / name).mkdir()
+        made = run(tmp_path / name, *others, job)
+        is_late = any(late > 50 for late in start_latencies(made.collect(), LAYOUT).to_list())
+        assert (is_late, cause_at_acceptance(made) in causes) == (name == "alone", True)
+
+
+def test_no_job_waits_for_the_scheduler_that_asks_for_processors_which_jobs_cannot_have(tmp_path: Path) -> None:
+    """Of 16 processors one is set aside."""
+    assert cause_at_acceptance(run(tmp_path, {"processors": 16})) == "resources"
 
 
 @pytest.mark.parametrize(
