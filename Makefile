@@ -183,7 +183,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(BIN)/mypy files/capture/mirage-capture
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
-	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh roles/openpbs/files/build.sh molecule/source/fetch_source.sh
+	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh $(wildcard mirage_extras/*/roles/*/files/*.sh) molecule/source/fetch_source.sh
 	find files tests benchmarks -name '*.[ch]' -type f -exec $(BIN)/clang-format --dry-run --Werror {} +
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint

@@ -15,6 +15,7 @@ import traceback
 from contextlib import suppress
 from string import ascii_lowercase
 
+from mirage import aspects
 from tests.faults import (  # noqa: F401
     campaigns,
     clock,
@@ -27,7 +28,6 @@ from tests.faults import (  # noqa: F401
     links,
     malleable,
     neighbours,
-    openpbs,
     processes,
     secrets,
 )
@@ -36,6 +36,7 @@ from tests.faults.lane import Lane
 from tests.faults.table import FAULTS, Fault, Result, Skipped, Wrong, write_page
 
 MOST_LANES = 4
+aspects.modules("tests.faults")  # those of the extras
 
 
 def main(arguments: list[str]) -> int:

@@ -134,5 +134,5 @@ def test_shell_lines_of_playbooks_quote_what_they_get() -> None:
 
 def tasks() -> str:
     """The text of all roles, playbooks and inventories."""
-    folders = [ROOT / name for name in ("roles", "playbooks", "inventories")]
+    folders = [ROOT / name for name in ("roles", "playbooks", "inventories", "mirage_extras")]
     return "\n".join(path.read_text() for folder in folders for path in sorted(folder.rglob("*.yml")))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.extras.openpbs.commands import OpenPbs
 from slurm_mirage.instance.manager import manager_at
 from slurm_mirage.rm import registry
-from slurm_mirage.rm.openpbs.commands import OpenPbs
 from slurm_mirage.rm.slurm.commands import Slurm
 
 

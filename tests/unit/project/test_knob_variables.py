@@ -12,12 +12,12 @@ from mirage.knobs.knob import Knob
 from mirage.knobs.table import TABLE
 
 ROOT = Path(__file__).parents[3]
-COMMON = ROOT / "inventories/common/group_vars/all.yml"
-FILES = [COMMON, *sorted(ROOT.glob("roles/*/defaults/main.yml"))]
+COMMON = ROOT / "inventories/common/group_vars/all/main.yml"
+FILES = [COMMON, *sorted(ROOT.glob("roles/*/defaults/main.yml")), *sorted(ROOT.glob("mirage_extras/*/roles/*/defaults/main.yml"))]
 KNOBS = [knob for knob in TABLE if knob.variable]
 
 
-OWN = {"roles/openpbs_server": {"CONFIG": "pbs-easy"}}
+OWN = {"mirage_extras/openpbs/roles/openpbs_server": {"CONFIG": "pbs-easy"}}
 """Roles of OpenPBS have other defaults of these knobs."""
 
 

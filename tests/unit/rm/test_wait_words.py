@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slurm_mirage.extras.openpbs.records import OpenPbsRecords
 from slurm_mirage.rm.evidence import WaitWord
-from slurm_mirage.rm.openpbs.records import OpenPbsRecords
 from slurm_mirage.rm.slurm.records import SlurmRecords
 
 RECORDS = SlurmRecords()

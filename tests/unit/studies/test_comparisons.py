@@ -13,10 +13,10 @@ from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import Prepared, source
 from mirage.knobs import resolve as knobs
 from mirage.knobs.knobs import Knobs
-from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.resolve import STUDY_TARGET
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
+from mirage_extras.openpbs.source import OpenPbsSource
 from slurm_mirage.base.errors import WrongUse
 from studies import comparisons
 from studies.__main__ import STUDIES
