@@ -16,9 +16,11 @@ The simulated schedules of these jobs are the same (tests/unit/simulation/test_p
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -26,7 +28,7 @@ from running import Cluster
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCENARIO = json.loads((ROOT / "tests/data/policies.json").read_text())
 
 
@@ -66,7 +68,8 @@ class OpenPbs:
 
 
 @pytest.fixture
-def openpbs(cluster: Cluster) -> OpenPbs:
+def openpbs(host: Any) -> OpenPbs:
+    cluster = Cluster(host, os.environ.get("CLUSTER", "mirage"), int(os.environ["NODES"]), int(os.environ["CPUS"]))
     if not cluster.host.file(f"{cluster.directory}/etc/pbs.conf").exists:
         pytest.skip("skipped: not a cluster of OpenPBS")
     if cluster.nodes % 4:
