@@ -208,7 +208,7 @@ faults-quick: $(STAMP) ## those of them that take seconds, or that matter most (
 
 .PHONY: infra
 infra: $(STAMP) ## look at the running cluster from outside (testinfra)
-	$(BIN)/pytest -m cluster tests/infra --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
+	$(BIN)/pytest -m cluster tests/infra $(wildcard mirage_extras/*/tests) --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
 
 .PHONY: bench
 bench: $(STAMP) ## PART of scale, clock, fidelity, resize (FULL=yes), errors, estimates, gate, metrics, coverage; without: nodes, submissions, sigsleep

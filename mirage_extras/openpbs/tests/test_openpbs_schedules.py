@@ -69,7 +69,7 @@ class OpenPbs:
 
 @pytest.fixture
 def openpbs(host: Any) -> OpenPbs:
-    cluster = Cluster(host, os.environ.get("CLUSTER", "mirage"), int(os.environ["NODES"]), int(os.environ["CPUS"]))
+    cluster = Cluster(host, os.environ.get("CLUSTER", "mirage"), int(os.environ.get("NODES", 360)), int(os.environ.get("CPUS", 16)))
     if not cluster.host.file(f"{cluster.directory}/etc/pbs.conf").exists:
         pytest.skip("skipped: not a cluster of OpenPBS")
     if cluster.nodes % 4:
