@@ -13,5 +13,5 @@ settings.load_profile("untimed")
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Caller:
-    """Calls a module of a library as Ansible does."""
+    """Calls a module of library/ as Ansible does."""
     return Caller(capsys)

@@ -21,9 +21,8 @@ from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.rm.slurm import daemon_log
 
 ROOT = Path(__file__).parents[3]
-OF_PROJECT = [ROOT, *sorted(ROOT.glob("mirage_extras/*/"))]
-MODULES = sorted(path for folder in OF_PROJECT for path in folder.glob("library/*.py"))
-ROLES = sorted(path.parent for folder in OF_PROJECT for path in folder.glob("roles/*/meta"))
+MODULES = sorted(path for folder in ("library", "mirage_extras/*/library") for path in ROOT.glob(f"{folder}/*.py"))
+ROLES = sorted(path.parent for folder in ("roles", "mirage_extras/*/roles") for path in ROOT.glob(f"{folder}/*/meta"))
 
 
 class Seen(Exception):
