@@ -183,7 +183,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(BIN)/mypy files/capture/mirage-capture
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
-	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh roles/openpbs/files/build.sh molecule/source/fetch_source.sh
+	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh $(wildcard mirage_extras/*/roles/*/files/*.sh) molecule/source/fetch_source.sh
 	find files tests benchmarks -name '*.[ch]' -type f -exec $(BIN)/clang-format --dry-run --Werror {} +
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint
@@ -208,7 +208,7 @@ faults-quick: $(STAMP) ## those of them that take seconds, or that matter most (
 
 .PHONY: infra
 infra: $(STAMP) ## look at the running cluster from outside (testinfra)
-	$(BIN)/pytest -m cluster tests/infra --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
+	$(BIN)/pytest -m cluster tests/infra $(wildcard mirage_extras/*/tests) --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
 
 .PHONY: bench
 bench: $(STAMP) ## PART of scale, clock, fidelity, resize (FULL=yes), errors, estimates, gate, metrics, coverage; without: nodes, submissions, sigsleep

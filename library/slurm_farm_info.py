@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: slurm_farm_info
 short_description: Gather the state of an emulated cluster
 description:
-  - Returns the farm's state and, on the head, nodes, processors and jobs by state as slurmctld or pbs_server tells them, the
+  - Returns the farm's state and, on the head, nodes, processors and jobs by state as the resource manager tells them, the
     scheduler's statistics, and the progress of a running replay.
   - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown. Fails if the farm does
     not run, if a daemon ends again and again, or if no further node has registered for this time.

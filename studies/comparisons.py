@@ -13,7 +13,7 @@ from pathlib import Path
 from mirage.commands.compare import compare
 from mirage.experiment import runs
 from mirage.experiment.endings import Ending
-from mirage.knobs.knobs import Knobs, SchedulerKnobs
+from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import with_texts
 from mirage.knobs.table import BY_NAME
 from mirage.records.file_names import COMPARISON_FILE
@@ -70,7 +70,7 @@ STUDIES = {
 
 def study_scms(knobs: Knobs, screen: Screen) -> Ending:
     """Compare FIFO with backfill by waiting indices, under Slurm, and under OpenPBS if its archive is given."""
-    if knobs.scheduler.openpbs_source is None and "openpbs" not in knobs.scheduler.managers:
+    if not _has_archive(knobs) and "openpbs" not in knobs.scheduler.managers:
         told = "Slurm's FIFO and backfill only, and nothing in the place of the source's Torque"
         screen.say(f"OPENPBS_SOURCE is not given: {told}")
     ending = study("study-scms", knobs, screen)
@@ -109,14 +109,19 @@ def study(name: str, knobs: Knobs, screen: Screen) -> Ending:
     return compare(_knobs(name, knobs), screen)
 
 
-def _has_openpbs(chosen: Study, scheduler: SchedulerKnobs) -> bool:
+def _has_archive(knobs: Knobs) -> bool:
+    """Whether OPENPBS_SOURCE is given; its extra may be missing."""
+    return "OPENPBS_SOURCE" in BY_NAME and knobs.value("OPENPBS_SOURCE") is not None
+
+
+def _has_openpbs(chosen: Study, knobs: Knobs) -> bool:
     """Whether the study compares resource managers: RM=slurm with OPENPBS_SOURCE is refused by `managers.check`."""
-    is_wanted = not os.environ.get("RM") or len(scheduler.managers) > 1
-    return bool(chosen.with_openpbs) and scheduler.openpbs_source is not None and is_wanted
+    is_wanted = not os.environ.get("RM") or len(knobs.scheduler.managers) > 1
+    return bool(chosen.with_openpbs) and _has_archive(knobs) and is_wanted
 
 
 def _takes(chosen: Study, knobs: Knobs) -> str:
-    if _has_openpbs(chosen, knobs.scheduler):
+    if _has_openpbs(chosen, knobs):
         return chosen.with_openpbs_takes[knobs.campaign.is_full]
     return chosen.full_takes if knobs.campaign.is_full else chosen.smoke_takes
 
@@ -125,6 +130,6 @@ def _knobs(name: str, knobs: Knobs) -> Knobs:
     """The knobs of the comparison: the study's own, but for those that are given."""
     chosen, is_full = STUDIES[name], knobs.campaign.is_full
     own = {**chosen.knobs, **(chosen.full if is_full else chosen.smoke), "RUN": f"{name}-full" if is_full else name}
-    if _has_openpbs(chosen, knobs.scheduler):
+    if _has_openpbs(chosen, knobs):
         own |= {**chosen.with_openpbs, **({} if is_full else chosen.smoke_with_openpbs)}
     return with_texts(knobs, {knob: text for knob, text in own.items() if not os.environ.get(knob)})

@@ -18,16 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slurm_mirage.base import processes
+from slurm_mirage.rm.managers import MANAGERS
 
 ROOT = Path(__file__).parents[1]
-OPENPBS = Path("/var/cache/slurm-mirage/source/openpbs.tar.gz")
-"""Where an earlier test has kept the archive of OpenPBS's source."""
 BUILT = "multihost, build"
 """Name of the part that builds the hosts and the cluster of the scenario multihost."""
 BUILD = ("destroy", "create", "check", "converge", "idempotence", "verify")
 AFTER_BUILD = ("side-effect", "destroy")
 UNTIMED = ("source", "openstack")
 """Scenarios that measure no times: they may run beside the unit tests."""
+SOURCES = Path("/var/cache/slurm-mirage/source")
+"""Where earlier tests have kept the archives of the sources of resource managers."""
 PATIENCE = 60.0
 """Seconds that a part has for its end after SIGTERM."""
 
@@ -73,14 +74,19 @@ class Outcome:
 
 def scenarios() -> tuple[list[str], list[str]]:
     """The Molecule scenarios to run, in the order in which they start, and those to skip."""
-    # OpenPBS is no Debian package: its scenario needs an archive of the source.
-    has_openpbs = os.environ.get("OPENPBS_SOURCE") or OPENPBS.exists()
     names = [path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")]
-    skipped = [name for name in names if name == "openpbs" and not has_openpbs]
+    # The scenario of another resource manager than Slurm needs an archive of the source.
+    others = [name for name in names if name in MANAGERS]
+    skipped = [name for name in others if not (os.environ.get(source_of(name)) or (SOURCES / f"{name}.tar.gz").exists())]
     # Those that take the longest are first.
     order = ["multihost", "multihost_trixie", "local", "source", "openstack"]
     chosen = set(names) - set(skipped)
     return [*(name for name in order if name in chosen), *sorted(chosen - set(order))], skipped
+
+
+def source_of(manager: str) -> str:
+    """The variable that names the archive of a resource manager's source."""
+    return f"{manager.upper()}_SOURCE"
 
 
 def preparations() -> list[Part]:
@@ -345,7 +351,7 @@ def report(outcomes: Sequence[Outcome], earlier: Sequence[tuple[str, float]]) ->
     passed = [name for name in chosen if run.get(name) == 0]
     others = [name for name in chosen if run.get(name) != 0]
     if skipped:
-        print(f"skipped: {' '.join(skipped)} (OPENPBS_SOURCE names no archive of OpenPBS's source)")
+        print(f"skipped: {' '.join(skipped)} ({' '.join(source_of(name) for name in skipped)} names no archive)")
     print(f"scenarios that passed: {' '.join(passed) or 'none'}; failed or not run: {' '.join(others) or 'none'}")
     wrong = [name for name, code in run.items() if code != 0]
     if wrong:

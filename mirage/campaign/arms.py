@@ -1,4 +1,4 @@
-"""What a comparison compares: configurations of one resource manager, or of several (RM="slurm openpbs")."""
+"""What a comparison compares: configurations of one resource manager, or of several (RM)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def names_of(knobs: Knobs) -> list[str]:
 
 
 def of_configurations(knobs: Knobs) -> Arms:
-    """The arms of the configurations. Those of several resource managers have its name in their labels: slurm-fifo, openpbs-fifo.
+    """The arms of the configurations. Those of several resource managers have its name in their labels, as in slurm-fifo.
 
     Raises WrongUse for a configuration that does not exist or is for none of them, and if one of them has none.
     """

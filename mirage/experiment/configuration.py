@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mirage import ROOT
+from mirage.aspects import modules
 from mirage.experiment import aspects
 from mirage.knobs.knobs import Knobs, SchedulerKnobs
 from mirage.knobs.machine import Machine
@@ -32,7 +33,7 @@ PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
 @dataclass(frozen=True)
 class Configuration:
     """Content of the file: settings of slurm.conf, partitions, rules that route jobs, whether it needs accounting, QOS and shares.
-    Those of another resource manager have a class of their own (`_readers`)."""
+    Those of another resource manager have a class of their own, in the module `configuration` of its extra."""
 
     rm: ClassVar[str] = SLURM
     path: Path
@@ -116,7 +117,7 @@ def manager_in(path: Path) -> str:
 
 def names_for(managers: Sequence[str]) -> list[str]:
     """Names of the configurations that are for one of the resource managers."""
-    return sorted(file.stem for file in (ROOT / "configs").glob("*.yml") if manager_in(file) in managers)
+    return sorted(file.stem for file in (ROOT / "configs").glob("*.yml") if file.is_file() and manager_in(file) in managers)
 
 
 def path_of(scheduler: SchedulerKnobs) -> Path:
@@ -184,9 +185,11 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
     if not isinstance(content, Mapping):
         raise WrongUse(f"{where}: is not a mapping; it may have {', '.join(KEYS)}")
     if (manager := content.get("rm", SLURM)) != SLURM:
-        if (read_other := _readers().get(str(manager))) is None:
+        readers = {module.RM: module.read for module in modules("configuration")}
+        if (read_other := readers.get(str(manager))) is None:
             raise WrongUse(f"{where}: rm {manager!r} is neither {' nor '.join(MANAGERS)}")
-        return read_other(path, content, where)
+        found: Configuration = read_other(path, content, where)
+        return found
     unknown = [key for key in content if key not in ("rm", *KEYS)]
     if unknown:
         raise WrongUse(f"{where}: there is no {unknown[0]!r}; it may have {', '.join(KEYS)}")
@@ -216,13 +219,3 @@ def partitions_of(content: Mapping[str, Any], where: str) -> list[Mapping[str, A
     if not isinstance(partitions, list) or not all(isinstance(item, Mapping) and item.get("name") for item in partitions):
         raise WrongUse(f"{where}: partitions is not a list of mappings with a name")
     return partitions
-
-
-def _readers() -> Mapping[str, Callable[[Path, Mapping[str, Any], str], Configuration]]:
-    """Functions that read a configuration of another resource manager than Slurm, by the manager's name.
-
-    Their arguments are the path, the content of the file, and its name in messages.
-    """
-    from mirage.experiment import openpbs_configuration  # it imports this module
-
-    return {"openpbs": openpbs_configuration.read}

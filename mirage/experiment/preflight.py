@@ -169,7 +169,7 @@ def load_of(knobs: Knobs) -> sizing.Load:
 
 
 def before_2038(cluster: ClusterKnobs, length: float) -> None:
-    """Check that the cluster's clock stays before LAST_INSTANT, also for OpenPBS, in a run of `length` virtual seconds."""
+    """Check that the cluster's clock stays before LAST_INSTANT, with any resource manager, in a run of `length` virtual seconds."""
     clock = instance_clock.both_times(instance_directory(cluster)) if is_here(cluster) else None
     now = time.time() if clock is None else clock["virtual"]
     if now + length <= LAST_INSTANT:

@@ -20,7 +20,7 @@ from slurm_mirage.base.files import file_digest, undamaged_json
 from slurm_mirage.instance.standing import RECORD
 
 CODE = ("roles", "library", "module_utils", "playbooks", "inventories/common", "files", "ansible.cfg", "requirements.txt")
-OF_EXTRAS = ("host", "roles", "library", "files")
+OF_EXTRAS = ("host", "roles", "library", "tasks", "files")
 """Folders of an extra (mirage_extras) that affect a cluster."""
 SOURCES = {"", ".c", ".cfg", ".h", ".j2", ".py", ".sh", ".txt", ".yml"}
 """Suffixes of the project's files that affect a cluster. Compiled files are not among them."""
@@ -94,7 +94,11 @@ def _code() -> dict[str, str]:
     extras = [path for name in OF_EXTRAS for path in sorted(ROOT.glob(f"mirage_extras/*/{name}"))]
     roots = [ROOT / name for name in CODE] + extras
     files = [path for root in roots for path in (sorted(_files(root)) if root.is_dir() else [root])]
-    return {str(path.relative_to(ROOT)): file_digest(path) for path in files if path.suffix in SOURCES and not _is_compiled(path)}
+    return {
+        str(path.relative_to(ROOT)): file_digest(path)
+        for path in files
+        if path.is_file() and path.suffix in SOURCES and not _is_compiled(path)
+    }
 
 
 def _is_compiled(path: Path) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar, get_type_hints
 
 from mirage.aspects import modules
 from mirage.knobs.machine import Machine
-from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.parse import AUTO, Speed, Value, format_number
 from mirage.knobs.slurm_source import SlurmSource
 from mirage.knobs.source_archive import Source
@@ -138,7 +137,6 @@ class SchedulerKnobs:
     slurm_source: SlurmSource | None
     rm: str
     """One resource manager; several words for make compare."""
-    openpbs_source: OpenPbsSource | None
     accounting: str
     policy: str
 

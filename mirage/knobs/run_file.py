@@ -26,7 +26,7 @@ LARGEST = 64 << 10
 _RUN, _WRITTEN = "what is in its file is run", "it names a file to write"
 _OUTSIDE = "it names a file outside of this folder"
 ONLY_GIVEN = {
-    **dict.fromkeys(("INVENTORY", "EVENTS", "SLURM_SOURCE", "OPENPBS_SOURCE", "SLURMS"), _RUN),
+    **dict.fromkeys(("INVENTORY", "EVENTS", "SLURMS", *(name for name in BY_NAME if name.endswith("_SOURCE"))), _RUN),
     **dict.fromkeys(("OUT", "ARCHIVE"), _WRITTEN),
 }
 """Knobs that a file may have only beside the same knob given to make, whose value counts; and why."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mirage.aspects import listed
 from mirage.cluster_events.generated import FAILURES_FORM, MAINTENANCE_FORM
-from mirage.knobs import openpbs_source, slurm_source, submission
+from mirage.knobs import slurm_source, submission
 from mirage.knobs.knob import (
     CLUSTER,
     COMPARISON,
@@ -38,6 +38,7 @@ from mirage.knobs.parse import (
     MAX_AT_ONCE,
     MAX_SHRINK,
     MAX_SPEED,
+    SLURM,
     archive,
     at_least,
     at_once,
@@ -61,6 +62,7 @@ from mirage.knobs.parse import (
     speed,
     submission_groups,
 )
+from slurm_mirage.rm.managers import traits_of
 from slurm_mirage.rm.slurm.front_end import MOST as MAX_FRONT_ENDS
 
 # The loopback network has addresses for so many nodes; the preflight checks what the host can hold.
@@ -72,6 +74,12 @@ MAX_CPUS = 65_535
 
 RUN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}"
 RUN_OR_MEMBER = f"{RUN_NAME}(/{RUN_NAME})?"
+_OTHERS = [
+    f"; {name} needs {name.upper()}_SOURCE, and CONFIG is then {traits_of(name).default_config}"
+    for name in MANAGERS
+    if name != SLURM
+]
+"""Of each resource manager besides Slurm, what the knob RM says of it."""
 
 TABLE: tuple[Knob, ...] = (
     Knob(
@@ -443,25 +451,14 @@ TABLE: tuple[Knob, ...] = (
         "scheduler.rm",
         "slurm",
         some_of(*MANAGERS),
-        "slurm or openpbs; for make compare both of them: slurm openpbs",
-        "resource manager of the cluster; openpbs needs OPENPBS_SOURCE, and CONFIG is then pbs-easy",
+        f"{' or '.join(MANAGERS)}; for make compare both of them: {' '.join(MANAGERS)}" if _OTHERS else SLURM,
+        f"resource manager of the cluster{''.join(_OTHERS)}",
         OF_MANAGED,
         is_input=True,
         group=SCHEDULER,
         variable="mirage_rm",
     ),
-    Knob(
-        "OPENPBS_SOURCE",
-        "scheduler.openpbs_source",
-        "",
-        optional(archive(openpbs_source.read)),
-        openpbs_source.FORM,
-        "archive of OpenPBS's source, of a commit that docs/openpbs.md names or a newer one, to build and use with RM=openpbs",
-        OF_MANAGED,
-        shown="none",
-        is_input=True,
-        group=SCHEDULER,
-    ),
+    *listed("knobs", "OF_MANAGER"),
     Knob(
         "CONFIGS",
         "campaign.configs",

@@ -60,7 +60,7 @@ options:
       first:
         description:
           - Number of the first node.
-          - The default follows the last class with the same prefix (with OpenPBS, the last class), or is 1.
+          - The default follows the last class with the same prefix (without Slurm, the last class), or is 1.
         type: int
       count:
         description: Number of nodes.
@@ -71,7 +71,7 @@ options:
         type: int
         required: true
       extra:
-        description: Further options of the NodeName line (RealMemory, Feature, Gres, Sockets). OpenPBS takes none.
+        description: Further options of the NodeName line (RealMemory, Feature, Gres, Sockets). Only Slurm takes them.
         type: dict
         default: {}
 """

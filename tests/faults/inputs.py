@@ -6,6 +6,7 @@ import os
 import socket
 from pathlib import Path
 
+from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.files import read_json
 
 from .lane import DONE, Lane, expect, quick_refusal, unix_socket
@@ -15,8 +16,7 @@ TARGETS = {
     "TRACE": "metrics",
     "CLASSES": "cluster",
     "SLURM_CONF": "cluster",
-    "SLURM_SOURCE": "cluster",
-    "OPENPBS_SOURCE": "cluster",
+    **dict.fromkeys((name for name in BY_NAME if name.endswith("_SOURCE")), "cluster"),
     "INVENTORY": "cluster",
 }
 """Knobs that name a file, each with a target that reads it."""

@@ -9,7 +9,7 @@ import pytest
 from running import Cluster
 from several import Hosts, names_of
 
-ONE_HOST = {"test_running_cluster.py", "test_openpbs_schedules.py"}
+ONE_HOST = {"test_running_cluster.py"}
 SEVERAL_HOSTS = {"test_several_hosts.py", "test_bed.py", "test_filler_container.py"}
 
 

@@ -16,11 +16,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def load(name: str) -> ModuleType:
-    """Import library/NAME.py, with our module_utils beside Ansible's own."""
+    """Import NAME.py of library, of the project or of an extra, with our module_utils beside Ansible's own."""
     utils = str(ROOT / "module_utils")
     if utils not in ansible.module_utils.__path__:
         ansible.module_utils.__path__.append(utils)
-    spec = importlib.util.spec_from_file_location(name, ROOT / "library" / f"{name}.py")
+    [path] = [*ROOT.glob(f"library/{name}.py"), *ROOT.glob(f"mirage_extras/*/library/{name}.py")]
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)

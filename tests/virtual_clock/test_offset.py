@@ -54,7 +54,9 @@ def folder() -> Iterator[Path]:
     (directory / "run").mkdir(parents=True)
     directory.chmod(0o755)
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=ignored)
+    shutil.copytree(
+        ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=ignored, ignore_dangling_symlinks=True
+    )
     yield directory
     shutil.rmtree(directory)
 

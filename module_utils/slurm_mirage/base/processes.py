@@ -20,7 +20,7 @@ INSTANCE_VARIABLE = "SLURM_MIRAGE_INSTANCE"
 
 
 DATABASE = "pbs/datastore"
-"""Folder of OpenPBS's database in an instance's directory. Its parent folder belongs to root."""
+"""Folder of a resource manager's own database in an instance's directory. Its parent folder belongs to root."""
 PRELOAD = "LD_PRELOAD"
 TICKS = os.sysconf("SC_CLK_TCK")
 """Clock ticks of start times in a second."""
@@ -172,7 +172,7 @@ def belongs(pid: int, directory: str) -> bool:
 
 
 def _owner_of_database(directory: str) -> set[int]:
-    """Return the user id of the account that runs the database server of an OpenPBS in `directory`; empty without one."""
+    """Return the user id of the account that runs the resource manager's database server in `directory`; empty without one."""
     try:
         return {Path(directory, DATABASE).lstat().st_uid}
     except OSError:

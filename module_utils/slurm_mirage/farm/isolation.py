@@ -104,7 +104,7 @@ def take_network(address: str, mask: str, ports: tuple[int, int]) -> None:
             fcntl.ioctl(control, request, struct.pack("16sHxx4s8x", b"lo:1", socket.AF_INET, socket.inet_aton(value)))
     settings = Path("/proc/sys/net/ipv4")
     (settings / "ip_local_port_range").write_text("{} {}".format(*ports))
-    # Each command of OpenPBS uses one of 512 reserved ports, which otherwise is not free again for 60 s.
+    # A command of the resource manager may use one of 512 reserved ports, which otherwise is not free again for 60 s.
     (settings / "tcp_max_tw_buckets").write_text("1")
 
 

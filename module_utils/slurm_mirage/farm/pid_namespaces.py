@@ -2,7 +2,7 @@
 
 At the end of each step slurmstepd reads all of /proc to find remaining processes of the step (proctrack/linuxproc, and
 slurmd/common/proctrack.c before every SIGKILL). With thousands of slurmd and jobs on the host this is most of the cost of a job,
-and for a step over many nodes it grows with the square of their number. pbs_mom reads all of /proc for each job and at each poll.
+and for a step over many nodes it grows with the square of their number. Other node daemons read it for each job too.
 In a PID namespace they see only their neighbours. The host, the farm and ps(1) still see all processes, with other process ids than
 these see themselves.
 """

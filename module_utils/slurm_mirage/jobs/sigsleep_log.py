@@ -97,7 +97,7 @@ class Record:
     """What one sigsleep wrote at its end. All times are virtual nanoseconds, instants since the epoch.
 
     executed_ns leaves out the suspensions; a completed job that keeps its size has executed_ns >= runtime_ns.
-    slurm_job_id is the number of the job of Slurm or OpenPBS, 0 outside them; restart is 0 outside Slurm.
+    slurm_job_id is the number of the resource manager's job, 0 outside of one; restart is 0 outside Slurm.
     inferred: a suspension came without SIGTSTP, and its start was found from the time left.
     overflowed: there were more suspensions than there was room for; executed_ns leaves out those too.
     malleable: None for a job that keeps its size.

@@ -5,16 +5,13 @@ A run names its own in run.json (key `rm`); without that key it is Slurm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ..base.errors import WrongUse
 from ..base.files import undamaged_json
-from .daemon_kinds import DaemonKind
-from .openpbs import daemons as openpbs_daemons
-from .openpbs.traits import TRAITS as OPENPBS_TRAITS
+from .others import OTHERS
+from .rows import Manager
 from .slurm import daemons as slurm_daemons
 from .slurm.traits import TRAITS as SLURM_TRAITS
 from .traits import Traits
@@ -22,37 +19,9 @@ from .traits import Traits
 KEY, DEFAULT = "rm", "slurm"
 
 
-@dataclass(frozen=True)
-class Manager:
-    """A resource manager."""
-
-    daemons: tuple[DaemonKind, ...]
-    """Kinds of its daemons, in the order in which they are started."""
-    traits: Traits
-    """How it differs from Slurm."""
-    farm_content: Callable[[Path, Mapping[str, Any]], dict[str, Any]]
-    """Its part of the farm's specification, from an instance's directory and the options of library/slurm_farm.py."""
-    variable: str
-    """Environment variable with which its commands find an instance."""
-    setting: str
-    """Key of run.json with the same value."""
-    file: str
-    """The file that both name, in the instance's directory."""
-
-    def environment(self, instance: Path) -> dict[str, str]:
-        """The environment with which its commands find the instance in this directory."""
-        return {self.variable: f"{instance}/{self.file}"}
-
-    def run_settings(self, instance: Path) -> dict[str, str]:
-        """The settings in run.json that only this manager has."""
-        return {self.setting: f"{instance}/{self.file}"}
-
-
 MANAGERS: dict[str, Manager] = {
     DEFAULT: Manager(slurm_daemons.KINDS, SLURM_TRAITS, slurm_daemons.farm_content, "SLURM_CONF", "slurm_conf", "etc/slurm.conf"),
-    "openpbs": Manager(
-        openpbs_daemons.KINDS, OPENPBS_TRAITS, openpbs_daemons.farm_content, "PBS_CONF_FILE", "pbs_conf", "etc/pbs.conf"
-    ),
+    **{other.name: other.manager for other in OTHERS},
 }
 
 

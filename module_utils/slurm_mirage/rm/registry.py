@@ -5,71 +5,21 @@ Implementations are imported by statements, because Ansible ships only what a mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
 
 from ..base.errors import WrongUse
 from ..base.run_settings import RunSettings
-from .api import Commands, Records, ResourceManager
-from .evidence import Complaint, Names, Span
+from .api import Records, ResourceManager
+from .evidence import Names
 from .fillers import Fillers
 from .managers import DEFAULT, KEY, MANAGERS
-from .openpbs import collection as openpbs_collection
-from .openpbs import daemon_log as openpbs_log
-from .openpbs import daemons as openpbs_daemons
-from .openpbs import leftovers as openpbs_leftovers
-from .openpbs.commands import OpenPbs
-from .sizes import Sizes
+from .others import OTHERS
+from .rows import HostTools, Implementation
 from .slurm import collected, daemon_log
 from .slurm import records as slurm_records
 from .slurm.commands import Slurm
 from .slurm.filling import Filling
 from .slurm.resizing import Resizing
-
-
-@dataclass(frozen=True)
-class HostTools:
-    """What tools on the hosts of an instance use of a resource manager."""
-
-    of_instance: Callable[..., Commands]
-    """Makes the interface to the running manager from an instance's directory, the folder of the manager's commands, and optionally
-    real seconds after which a query ends (`query_timeout`), words before each command (`become`), and, for an instance with a
-    network of its own, the way into it (`enter`)."""
-    complaints: Callable[[Path, Span, int], Iterator[Complaint]]
-    """The complaints in the logs of an instance's daemons on this host: from its directory, a time span, and the bytes that the
-    controller's log had when it began."""
-    by_kind: Callable[[Iterable[Complaint]], dict[str, int]]
-    """Counts complaints."""
-    files: Callable[[Path, str], list[tuple[Path, str]]]
-    """Its records of a run, from an instance's directory and the name of the run: a folder of root's, and the path in it."""
-    in_force_file: str
-    """Name of the file in a run's folder with the configuration in force (`Commands.configuration`)."""
-    collected: Callable[[Path, str, Mapping[str, Any], str | None, bool], dict[str, str]] | None = None
-    """Makes further records on the head, content by name: from an instance's directory, the name of a run, the start event of its
-    journal, the folder of the commands (None: the host's), and whether there is accounting. None: there are none."""
-    remove_leftovers: Callable[[int], None] | None = None
-    """Removes what its commands leave outside of an instance's directory, from the number of the instance's account."""
-    collected_elsewhere: Callable[[Path, float], dict[str, str]] | None = None
-    """Makes further records on other hosts, content by name: from an instance's directory, and the run's begin on the cluster's
-    clock. None: there are none."""
-
-
-@dataclass(frozen=True)
-class Implementation:
-    """A resource manager: `connect` makes its `ResourceManager` from a run.json and the lock that a running submission shares."""
-
-    connect: Callable[[RunSettings, int], ResourceManager]
-    records: Records
-    sizes: Callable[[Path, str], Sizes] | None = None
-    """Makes the side that the broker uses, from an instance's directory and the folder of the manager's commands; None: its jobs
-    cannot change their size."""
-    fillers: Callable[[RunSettings, int], Fillers] | None = None
-    """Makes the side that the feeder uses, as `connect`; None: it has no filler jobs."""
-    tools: HostTools | None = None
-    """Its tools on hosts; None: it has no instances."""
-
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     DEFAULT: Implementation(
@@ -87,21 +37,7 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
             collected_elsewhere=collected.of_other_host,
         ),
     ),
-    "openpbs": Implementation(
-        OpenPbs.of_run,
-        OpenPbs.records,
-        # It frees the processors of a job before it writes the job's end: there is nothing to collect besides.
-        tools=HostTools(
-            OpenPbs.of_instance,
-            openpbs_log.of_instance,
-            openpbs_log.by_kind,
-            lambda instance, run: [
-                (instance, path) for path in (f"runs/{run}/pbs.csv", openpbs_daemons.ACCOUNTING, "etc/pbs.conf")
-            ],
-            openpbs_collection.CONFIGURATION_FILE,
-            remove_leftovers=openpbs_leftovers.remove,
-        ),
-    ),
+    **{other.name: other.implementation() for other in OTHERS},
 }
 
 

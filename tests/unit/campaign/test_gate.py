@@ -17,6 +17,7 @@ import pytest
 import simulated_runs
 from campaigns import run_of, with_errors
 from markdown_parts import ABLE, STRANGE, kinds, rendered
+from other_managers import OTHERS, config_of
 
 from mirage.campaign import campaign, gate_summary
 from mirage.campaign.campaign import Campaign
@@ -358,10 +359,13 @@ def test_the_summary_of_many_limits_and_changes_is_short(on: Callable[[Cluster],
         ({"AFTER": ""}, "after: nothing is given"),
         ({"AFTER": "fifo"}, "after=fifo: BEFORE and AFTER are a file and a name"),
         ({"BEFORE": "nosuch", "AFTER": "fifo"}, "before: there is no configs/nosuch.yml; it may be one of: "),
-        ({"BEFORE": "fifo", "AFTER": "pbs-easy"}, "after: pbs-easy is a configuration of openpbs"),
+        *(
+            ({"BEFORE": "fifo", "AFTER": config_of(name)}, f"after: {config_of(name)} is a configuration of {name}")
+            for name in OTHERS
+        ),
         ({"AFTER": "./nosuch.conf"}, "after: nosuch.conf: "),
         ({"BEFORE": "./nosuch.conf"}, "before: nosuch.conf: "),
-        ({"RM": "slurm openpbs"}, "rm=slurm openpbs: a gate is for Slurm only"),
+        *(({"RM": f"slurm {name}"}, f"rm=slurm {name}: a gate is for Slurm only") for name in OTHERS),
         ({"EVENTS": "none none"}, "events=none none: only make compare takes several"),
         ({"FILLER": "no slots"}, "filler=no slots: only make compare takes several"),
         ({"NODES": "4"}, "NODES: BEFORE says that too; give BEFORE, or NODES"),

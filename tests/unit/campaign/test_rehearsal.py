@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from campaigns import run_of, with_errors
 from markdown_parts import ABLE, STRANGE, kinds
+from other_managers import OTHERS
 
 from mirage.campaign import campaign, releases
 from mirage.campaign.campaign import Campaign
@@ -201,7 +202,7 @@ def test_a_configuration_that_one_release_cannot_read_is_refused(
     [
         ({"CONFIGS": "fifo backfill"}, "leave out CONFIGS"),
         ({"FILLER": "no slots"}, "leave out several FILLER or EVENTS"),
-        ({"RM": "slurm openpbs"}, "leave out RM"),
+        *(({"RM": f"slurm {name}"}, "leave out RM") for name in OTHERS),
     ],
 )
 def test_only_releases_differ(results: Path, given: dict[str, str], words: str) -> None:

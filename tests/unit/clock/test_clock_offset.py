@@ -160,7 +160,9 @@ def instance() -> Iterator[dict[str, Any]]:
     if os.getuid() == 0:
         shutil.chown(directory / "run", USER)
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=ignored)
+    shutil.copytree(
+        ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=ignored, ignore_dangling_symlinks=True
+    )
     yield {"directory": str(directory), "user": USER, "address": "127.0.0.1", "port": free_port(), "ports": 50}
     processes.end(processes.of_instance(str(directory)), 10)
     shutil.rmtree(directory)

@@ -36,7 +36,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what the program needs, with two traces."""
     project = tmp_path_factory.mktemp("project")
     for folder in ("mirage", "module_utils", "configs", "inventories"):
-        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"), ignore_dangling_symlinks=True
+        )
     (project / "two.swf").write_text(SWF)
     (project / "a b'$HOME.swf").write_text(SWF)
     (project / "empty.swf").write_text("")

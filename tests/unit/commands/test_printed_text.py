@@ -50,7 +50,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the program, with files of a stranger and two finished runs that he has changed."""
     project = tmp_path_factory.mktemp("project")
     for folder in ("mirage", "module_utils", "configs", "inventories"):
-        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"), ignore_dangling_symlinks=True
+        )
     texts = {LOG: SWF, "sacct.txt": SACCT, "before.conf": CONF, "after.conf": CHANGED, "events.csv": f"instant,action\n1,{PLANT}\n"}
     texts |= {"three.swf": SWF.replace(SOFT, "x")}
     texts |= {

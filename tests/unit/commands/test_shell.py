@@ -1,4 +1,4 @@
-"""The command of make shell, for an instance of either resource manager."""
+"""The command of make shell, for an instance of each resource manager."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from other_managers import OTHERS
 
 from mirage.commands import shell
 from mirage.experiment.endings import Failed
 from slurm_mirage.base.processes import command_line, instance_user
 from slurm_mirage.farm import namespaces, network
+from slurm_mirage.rm.managers import MANAGERS
 
 
 @pytest.fixture
@@ -33,13 +35,13 @@ def test_a_shell_of_slurm_enters_the_host_name_only(directory: Path) -> None:
     (directory / "etc/farm.json").write_text(json.dumps({"daemons": []}))
     words = shell.command(directory, "a")
     assert f"SLURM_CONF={directory}/etc/slurm.conf" in words and "--uts" in words and "--net" not in words
-    assert not any(word.startswith("PBS_") for word in words)
+    assert not [word for name in OTHERS for word in words if word.startswith(MANAGERS[name].variable)]
 
 
 @pytest.fixture
 def process(directory: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
     """The farm is a process in namespaces of its own, made with the options of unshare(1) that the test names."""
-    (directory / "instance.json").write_text(json.dumps({"user": "slurm-a", "rm": "openpbs"}))
+    (directory / "instance.json").write_text(json.dumps({"user": "slurm-a", "rm": [*MANAGERS][-1]}))
     (directory / "etc/farm.json").write_text(json.dumps({"daemons": [], "network": {"address": "10.77.0.1"}}))
     with subprocess.Popen(["unshare", *request.param, "--net", "--mount", "--uts", "sleep", "60"]) as farm:
         while command_line(farm.pid)[:1] != ["sleep"]:
@@ -58,15 +60,16 @@ def process(directory: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
 
 @pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for namespaces")
 @pytest.mark.parametrize("process", [[]], indirect=True)
-def test_a_shell_of_openpbs_enters_its_network_and_names_its_configuration(directory: Path, process: None) -> None:
+def test_a_shell_enters_the_network_of_an_instance_and_names_its_configuration(directory: Path, process: None) -> None:
     words = shell.command(directory, "a")
     assert [word.partition("=")[0] for word in words[1:4]] == ["--net", "--mount", "--uts"]
-    assert f"PBS_CONF_FILE={directory}/etc/pbs.conf" in words
+    manager = [*MANAGERS.values()][-1]
+    assert f"{manager.variable}={directory}/{manager.file}" in words
     for word in words[1:4]:
         descriptor = int(word.rpartition("/")[2])
         assert os.get_inheritable(descriptor)
         os.close(descriptor)
-    assert not any(word.startswith("SLURM_CONF=") for word in words)
+    assert manager.variable == "SLURM_CONF" or not any(word.startswith("SLURM_CONF=") for word in words)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for namespaces")

@@ -56,7 +56,7 @@ def run_folder(folder: Path, seed: int) -> None:
 def project(folder: Path) -> Path:
     """A copy of what the program needs, with two runs, and a folder of the user's own that others may not enter."""
     for name in ("mirage", "module_utils", "configs"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"), ignore_dangling_symlinks=True)
     for number, name in enumerate(("a", "b")):
         run_folder(folder / "results" / name, number)
     own = folder / "own"

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from other_managers import OTHERS
 
 from mirage import ROOT
 from mirage.experiment import clock_choice, hosts, preflight
@@ -63,7 +64,7 @@ KEPT_FROM_ROOT = "this machine keeps CAP_BPF or CAP_PERFMON from root"
 def test_auto_is_a_constant_speed_where_threads_cannot_be_counted(within: list[str], why: str) -> None:
     """Containers with one of CAP_PERFMON and CAP_BPF, or with a process id namespace. CHARGE is for the event clock in any case."""
     program = (
-        "import sys; sys.path.insert(0, 'tests/unit/experiment'); from test_clock_choice import chosen\n"
+        "import sys; sys.path[:0] = ['tests/unit/experiment', 'tests/unit']; from test_clock_choice import chosen\n"
         "print(*chosen(SPEED='auto'), *chosen(SPEED='event'), *chosen(SPEED='auto', CHARGE='yes'), sep='|')"
     )
     answer = subprocess.run([*within, sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -105,7 +106,8 @@ def test_saves_to_memory_need_a_virtual_clock_and_slurm() -> None:
     assert chosen(SPEED="event", SAVES="memory") == ("event", "")
     assert chosen(SPEED="20", SAVES="memory") == (20, "")
     assert refused(SPEED="1", SAVES="memory").startswith("SAVES=memory: is for a virtual clock; ")
-    assert refused(SPEED="20", RM="openpbs", SAVES="memory").startswith("SAVES=memory: is for Slurm; ")
+    for name in OTHERS:
+        assert refused(SPEED="20", RM=name, SAVES="memory").startswith("SAVES=memory: is for Slurm; ")
 
 
 def prepared(**given: str) -> Prepared:

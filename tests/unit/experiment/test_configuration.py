@@ -12,7 +12,7 @@ from mirage.experiment import configuration
 from mirage.knobs.resolve import resolve
 from slurm_mirage.base.errors import WrongUse
 
-CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yml"))
+CONFIGS = sorted(path for path in (Path(__file__).parents[3] / "configs").glob("*.yml") if path.is_file())
 
 
 OF_SLURM = [path for path in CONFIGS if configuration.manager_in(path) == "slurm"]

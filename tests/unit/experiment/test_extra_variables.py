@@ -13,6 +13,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from hypothesis import given
 from hypothesis import strategies as st
+from other_managers import OTHERS
 from playbook_projects import project_with, run
 
 from mirage.experiment.extra_variables import untrusted
@@ -127,12 +128,16 @@ def test_shell_lines_of_playbooks_quote_what_they_get() -> None:
     text = tasks()
     lines = re.findall(r"lookup\('(?:ansible\.builtin\.)?pipe', ('.*?')( ~ .*?\))?\)", text)
     assert len(lines) == len(re.findall(r"lookup\('(?:ansible\.builtin\.)?pipe'", text)) > 0
-    quoted = {f" ~ ({name}_source_archive | quote)" for name in ("slurm", "openpbs")}
+    quoted = {f" ~ ({name}_source_archive | quote)" for name in ("slurm", *OTHERS)}
     assert {values for _, values in lines if values} <= quoted
     assert not re.search(r"ansible\.builtin\.(shell|raw):", text)
 
 
 def tasks() -> str:
     """The text of all roles, playbooks and inventories."""
-    folders = [ROOT / name for name in ("roles", "playbooks", "inventories")]
+    folders = [
+        path
+        for name in ("roles", "playbooks", "inventories", "tasks")
+        for path in (ROOT / name, *ROOT.glob(f"mirage_extras/*/{name}"))
+    ]
     return "\n".join(path.read_text() for folder in folders for path in sorted(folder.rglob("*.yml")))

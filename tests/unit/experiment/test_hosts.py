@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from other_managers import OTHERS, config_of
 
 from mirage.experiment import hosts, managers
+from mirage.experiment.configuration import names_for
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.resolve import GIVEN, resolve
 from slurm_mirage.base.errors import WrongUse
@@ -48,20 +50,22 @@ def test_an_inventory_may_have_the_knobs_of_its_cluster(tmp_path: Path) -> None:
         knobs_of(INVENTORY=str(tmp_path))
 
 
-def test_an_inventory_may_name_the_resource_manager(tmp_path: Path) -> None:
+@pytest.mark.parametrize("manager", OTHERS)
+def test_an_inventory_may_name_the_resource_manager(tmp_path: Path, manager: str) -> None:
     """CONFIG is then one of this resource manager, and the archive may be the inventory's too."""
     (tmp_path / "hosts").write_text("[head]\nh1\n[compute]\nh1\n")
     (tmp_path / "group_vars").mkdir()
     variables = tmp_path / "group_vars/all.yml"
-    variables.write_text("mirage_rm: openpbs\n")
+    variables.write_text(f"mirage_rm: {manager}\n")
     found = knobs_of(INVENTORY=str(tmp_path))
-    assert (found.scheduler.rm, found.scheduler.config) == ("openpbs", "pbs-easy")
+    assert (found.scheduler.rm, found.scheduler.config) == (manager, config_of(manager))
     managers.check(found)
-    assert knobs_of(INVENTORY=str(tmp_path), CONFIG="pbs-fifo").scheduler.config == "pbs-fifo"
+    other = next(name for name in names_for([manager]) if name != config_of(manager))
+    assert knobs_of(INVENTORY=str(tmp_path), CONFIG=other).scheduler.config == other
     found = knobs_of(INVENTORY=str(tmp_path), RM="slurm")
     assert (found.scheduler.rm, found.scheduler.config) == ("slurm", "slurm-defaults")
-    variables.write_text("mirage_rm: openpbs\nmirage_config: pbs-fifo\n")
-    assert knobs_of(INVENTORY=str(tmp_path)).scheduler.config == "pbs-fifo"
+    variables.write_text(f"mirage_rm: {manager}\nmirage_config: {other}\n")
+    assert knobs_of(INVENTORY=str(tmp_path)).scheduler.config == other
 
 
 def test_what_an_inventory_brings_is_checked(tmp_path: Path) -> None:

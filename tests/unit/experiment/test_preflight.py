@@ -47,7 +47,7 @@ def test_steps_count() -> None:
 
 
 def test_auto_is_what_the_inventory_says() -> None:
-    variables = yaml.safe_load((ROOT / "inventories/common/group_vars/all.yml").read_text())
+    variables = yaml.safe_load((ROOT / "inventories/common/group_vars/all/main.yml").read_text())
     assert variables["mirage_steps_auto"] == preflight.STEPS_AUTO
 
 

@@ -183,7 +183,7 @@ def test_install_package_copies_the_loaded_sources_and_removes_others(tmp_path: 
     assert sorted(tmp_path.rglob("*")) == before
     assert instance.install_package(slurm_mirage, tmp_path, write=True)
     assert {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == {
-        path.relative_to(source): path.read_bytes() for path in source.rglob("*.py")
+        path.relative_to(source): path.read_bytes() for path in [*source.rglob("*.py"), *source.glob("extras/*/**/*.py")]
     }
     assert not (tmp_path / "gone").exists()
     assert not instance.install_package(slurm_mirage, tmp_path, write=True)

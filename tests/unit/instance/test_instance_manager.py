@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from other_managers import KNOWN
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.instance.manager import manager_at
 from slurm_mirage.rm import registry
-from slurm_mirage.rm.openpbs.commands import OpenPbs
 from slurm_mirage.rm.slurm.commands import Slurm
 
 
@@ -26,23 +26,15 @@ def test_an_instance_that_names_none_has_slurm(tmp_path: Path) -> None:
     assert isinstance(manager_at(instance(tmp_path)), Slurm)
 
 
-def test_an_instance_of_openpbs_has_its_commands(tmp_path: Path) -> None:
-    assert isinstance(manager_at(instance(tmp_path, rm="openpbs"), query_timeout=3.0), OpenPbs)
-
-
 def test_an_instance_of_a_later_release_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match=r"rm=torque: one of openpbs, slurm"):
+    with pytest.raises(WrongUse, match=f"rm=torque: one of {KNOWN}"):
         manager_at(instance(tmp_path, rm="torque"))
 
 
-@pytest.mark.parametrize(
-    ("kinds", "name"),
-    [(["slurmctld", "slurmd"], "Slurm"), (["postgres", "pbs_server"], "OpenPBS"), (["pbs_mom"], "OpenPBS"), ([], "Slurm")],
-)
-def test_daemons_belong_to_a_manager(kinds: list[str], name: str) -> None:
-    assert registry.records_of_daemons(kinds).names.manager == name
+@pytest.mark.parametrize("kinds", [["slurmctld", "slurmd"], []])
+def test_daemons_belong_to_a_manager(kinds: list[str]) -> None:
+    assert registry.records_of_daemons(kinds).names.manager == "Slurm"
 
 
 def test_names_of_a_manager_are_found_by_its_name() -> None:
-    assert registry.names_of("OpenPBS").controller == "pbs_server"
     assert registry.names_of("").controller == registry.names_of("Slurm").controller == "slurmctld"

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.sizing import Capacity, Load, check, kernel_settings, lacking, largest, needs
-from slurm_mirage.rm.managers import traits_of
+from slurm_mirage.rm.managers import MANAGERS, traits_of
+from slurm_mirage.rm.traits import Footprint
 
 NOTHING = Load(0, jobs=0)
-OPENPBS = traits_of("openpbs").footprint
+FOOTPRINTS = [traits.footprint for traits in map(traits_of, MANAGERS)]
 ROOT = Path(__file__).parents[3]
 PLENTY = Capacity(memory=2**40, tasks=2**60, files=2**60, inodes=2**60, disk=2**40, merges=True)
 SMALL = replace(PLENTY, memory=20 * 1024.0)
@@ -35,23 +36,13 @@ hosts = st.builds(
 )
 
 
-@given(counts, counts, st.booleans(), st.booleans(), jobs, st.booleans())
+@given(counts, counts, st.booleans(), st.booleans(), jobs, st.sampled_from(FOOTPRINTS))
 def test_more_nodes_do_not_need_less_of_anything(
-    one: int, other: int, wide: bool, merges: bool, at_once: int | None, openpbs: bool
+    one: int, other: int, wide: bool, merges: bool, at_once: int | None, footprint: Footprint | None
 ) -> None:
-    less, more = (Load(nodes, wide, at_once, footprint=OPENPBS if openpbs else None) for nodes in sorted((one, other)))
+    less, more = (Load(nodes, wide, at_once, footprint=footprint) for nodes in sorted((one, other)))
     for small, large in zip(astuple(needs(less, merges)), astuple(needs(more, merges)), strict=True):
         assert small <= large
-
-
-def test_nodes_of_openpbs_need_the_memory_that_was_measured() -> None:
-    """A thousand idle pbs_mom: 3.3 MiB each, 1.9 after ksmd; server, PostgreSQL and communication daemon together 100 MiB."""
-    load = Load(1000, jobs=0, footprint=OPENPBS)
-    assert 3300 + 100 <= needs(load, merges=False).memory <= 4000
-    assert 1900 + 100 <= sizing.at_rest(load, merges=True) <= 2400
-    with pytest.raises(WrongUse, match=r"^nodes=3000: needs about .* GiB of memory, 5.0 GiB are available; the largest"):
-        check(Load(3000, footprint=OPENPBS), NOTHING, replace(PLENTY, memory=5120.0))
-    check(Load(3000), NOTHING, replace(PLENTY, memory=5120.0))
 
 
 def test_a_database_needs_memory_in_addition_to_the_nodes() -> None:
@@ -178,12 +169,6 @@ def test_look_reads_the_capacity_of_this_host(tmp_path: Path) -> None:
     assert host.disk > 0 and host.tasks > 0 and host.files > 0 and host.inodes > 0
     total = int(re.search(r"MemTotal: +(\d+)", Path("/proc/meminfo").read_text())[1]) / 1024  # type: ignore[index]
     assert host.memory < total
-
-
-def test_an_instance_with_nodes_of_openpbs_is_known_by_its_description(tmp_path: Path) -> None:
-    assert capacity.running_load(tmp_path).footprint is None
-    (tmp_path / "instance.json").write_text('{"rm": "openpbs"}')
-    assert capacity.running_load(tmp_path) == Load(0, jobs=0, footprint=OPENPBS)
 
 
 def test_an_instance_without_a_farm_runs_no_nodes(tmp_path: Path) -> None:

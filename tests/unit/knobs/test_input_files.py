@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from other_managers import SOURCES
 
 from mirage.commands import main
 from mirage.site import conf_lines, site_conf
@@ -24,8 +25,7 @@ READ_BY = {
     "TRACE": "metrics",
     "CLASSES": "cluster",
     "SLURM_CONF": "cluster",
-    "SLURM_SOURCE": "cluster",
-    "OPENPBS_SOURCE": "cluster",
+    **dict.fromkeys(SOURCES, "cluster"),
     "INVENTORY": "status",
     "RUN_FILE": "workload",
 }
@@ -102,12 +102,12 @@ def test_a_huge_file(knob: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("path", ["/proc/kmsg", "/proc/self/pagemap", "/proc/kcore"])
-@pytest.mark.parametrize("knob", ["TRACE", "CLASSES", "SLURM_CONF", "SLURM_SOURCE", "OPENPBS_SOURCE", "RUN_FILE"])
+@pytest.mark.parametrize("knob", ["TRACE", "CLASSES", "SLURM_CONF", *SOURCES, "RUN_FILE"])
 def test_endless_files_of_the_kernel(knob: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal(monkeypatch, READ_BY[knob], **{knob: path}).startswith(f"{knob}: {path}")
 
 
-@pytest.mark.parametrize("knob", ["CLASSES", "SLURM_CONF", "SLURM_SOURCE", "OPENPBS_SOURCE", "TRACE"])
+@pytest.mark.parametrize("knob", ["CLASSES", "SLURM_CONF", *SOURCES, "TRACE"])
 def test_a_path_with_characters_that_would_break_the_line(knob: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal(monkeypatch, READ_BY[knob], **{knob: "/nowhere/a\rb\x1b[2J"}).isprintable()
 

@@ -12,6 +12,7 @@ from typing import get_origin, get_type_hints
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from other_managers import OTHERS, config_of
 
 from mirage.aspects import modules
 from mirage.knobs import resolve as knobs
@@ -162,7 +163,7 @@ def test_an_empty_value_is_the_default() -> None:
         ({"SHRINK": "100:60:20"}, "experiment", "backfill"),
         ({"SHRINK": "300"}, "experiment", "slurm-defaults"),
         ({"SHRINK": "50", "CONFIG": "easy"}, "experiment", "easy"),
-        ({"SHRINK": "50", "RM": "openpbs"}, "experiment", "pbs-easy"),
+        *(({"SHRINK": "50", "RM": name}, "experiment", config_of(name)) for name in OTHERS),
         ({}, "cluster", "slurm-defaults"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from other_managers import OTHERS
 
 from mirage.experiment import runs
 from mirage.knobs import resolve as knobs
@@ -222,7 +223,7 @@ def test_a_run_keeps_what_makes_it(given_texts: dict[str, str], kept: dict[str, 
             "NODES": st.sampled_from(["8", "360"]),
             "SHRINK": st.sampled_from(["100", "50", "100:50:25"]),
             "CONFIG": st.sampled_from(["slurm-defaults", "backfill", "fifo"]),
-            "RM": st.sampled_from(["slurm", "openpbs"]),
+            "RM": st.sampled_from(["slurm", *OTHERS]),
             "SUBMISSION": st.just("period=900 size=2"),
             "MARGIN": st.sampled_from(["5", "5%", "7%"]),
             "CHARGE": st.sampled_from(["yes", "no"]),

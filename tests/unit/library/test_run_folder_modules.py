@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 from modules import Caller
+from other_managers import KNOWN, OTHERS
 
 from mirage.records.archives import unpack
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection import archive
 from slurm_mirage.rm import registry
+from slurm_mirage.rm.managers import MANAGERS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 
@@ -188,7 +190,7 @@ def test_a_record_that_is_no_file_of_the_user_is_not_read(call: Caller, instance
     assert os.listdir(dest.parent) == ["plan.csv"]  # noqa: PTH208
 
 
-@pytest.mark.parametrize("manager", ["slurm", "openpbs"])
+@pytest.mark.parametrize("manager", ["slurm", *OTHERS])
 def test_settings_of_the_resource_manager_are_added_as_the_filter_would_write_them(
     call: Caller, instance: Path, manager: str
 ) -> None:
@@ -196,11 +198,11 @@ def test_settings_of_the_resource_manager_are_added_as_the_filter_would_write_th
 
     given = {"speed": 50.0, "run": "first", "hosts": {"a": 1}, "label": "é", "launch_cost": None}
     call("run_folder", **params(instance, settings=to_nice_json(given), rm=manager))
-    own = {"slurm": {"slurm_conf": f"{instance}/etc/slurm.conf"}, "openpbs": {"pbs_conf": f"{instance}/etc/pbs.conf"}}[manager]
+    own = {"slurm_conf": f"{instance}/etc/slurm.conf"} if manager == "slurm" else MANAGERS[manager].run_settings(instance)
     assert (instance / "runs/first/run.json").read_text() == to_nice_json({**given, **own}) + "\n"
     assert not call("run_folder", **params(instance, settings=to_nice_json(given), rm=manager))["changed"]
     result = call("run_folder", **params(instance, settings="{}", rm="torque"))
-    assert result["msg"] == "wrong use: RM=torque: one of openpbs, slurm"
+    assert result["msg"] == f"wrong use: RM=torque: one of {KNOWN}"
 
 
 def test_outputs_of_commands_among_the_events_are_records(instance: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from farm_states import farm_state
 from modules import Caller
+from other_managers import OTHERS
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to change the owner of folders")
 
@@ -211,7 +212,7 @@ def test_removal_is_refused_with_an_account_of_others(call: Caller, params: dict
     assert (tmp_path / "root/one/instance.json").exists()
 
 
-@pytest.mark.parametrize(("first", "second"), [("slurm", "openpbs"), ("openpbs", "slurm")])
+@pytest.mark.parametrize(("first", "second"), [pair for name in OTHERS for pair in (("slurm", name), (name, "slurm"))])
 def test_an_instance_keeps_its_resource_manager(
     call: Caller, params: dict[str, Any], tmp_path: Path, first: str, second: str
 ) -> None:

@@ -15,19 +15,23 @@ from mirage import aspects
 
 ROOT = Path(__file__).parents[3]
 NAMES = sorted(path.parent.name for path in (ROOT / "mirage_extras").glob("*/__init__.py"))
+PARTS = ["mirage", "mirage_extras", "module_utils", "library", "roles", "playbooks", "inventories", "configs", "machines", "files"]
 LOG = "\n".join(f"{job} {10 * job} -1 {100 + job} 2 -1 -1 2 300 -1 1 1 1 1 1 -1 -1 -1" for job in range(1, 21))
 ALL = (
-    "import importlib, pkgutil, mirage\n"
-    "for found in pkgutil.walk_packages(mirage.__path__, 'mirage.'):\n"
+    "import importlib, itertools, pkgutil, mirage, slurm_mirage\n"
+    "walks = [pkgutil.walk_packages(package.__path__, f'{package.__name__}.') for package in (mirage, slurm_mirage)]\n"
+    "for found in itertools.chain(*walks):\n"
     "    importlib.import_module(found.name) if not found.name.endswith('__main__') else None\n"
 )
 
 
 @pytest.fixture(params=[*NAMES, "all"])
 def without(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A copy of the project's Python without an aspect, or without all of them."""
-    for name in ("mirage", "mirage_extras", "module_utils", "configs", "machines"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    """A copy of what the project runs without an aspect, or without all of them."""
+    for name in PARTS:
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("ansible.cfg", "site.yml"):
+        shutil.copy(ROOT / name, tmp_path)
     for name in NAMES if request.param == "all" else [request.param]:
         shutil.rmtree(tmp_path / "mirage_extras" / name)
     return tmp_path
@@ -58,6 +62,38 @@ def test_a_log_is_simulated_and_its_knobs_are_gone(without: Path) -> None:
     left = {path.parent.name for path in (without / "mirage_extras").glob("*/__init__.py")}
     for module in aspects.modules("knobs"):
         if module.__name__.split(".")[1] not in left:
-            knob = module.ROWS[0].name
+            knob = (*getattr(module, "ROWS", ()), *getattr(module, "OF_MANAGER", ()))[0].name
             refused = python(without, "-m", "mirage", "simulate", TRACE="log.swf", **{knob: "1"})
             assert (refused.returncode, f"{knob}: there is no such knob" in refused.stdout + refused.stderr) == (2, True)
+
+
+MANAGERS = sorted(path.parent.parent.name for path in (ROOT / "mirage_extras").glob("*/host/other.py"))
+
+
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_a_resource_manager_is_refused_without_its_folder(without: Path, manager: str) -> None:
+    is_there = (without / "mirage_extras" / manager).exists()
+    done = python(without, "-m", "mirage", "cluster", RM=manager)
+    reason = f"{manager.upper()}_SOURCE: nothing is given" if is_there else f"RM: {manager!r} is not possible; it may be slurm"
+    assert done.returncode == 2
+    assert (done.stdout + done.stderr).splitlines()[-1].startswith(f"wrong use: {reason}")
+    assert is_there or len(done.stdout.splitlines()) == 1
+
+
+def ansible(folder: Path, program: str, *words: str) -> str:
+    """Run a program of Ansible in the folder; returns what it writes."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "ANSIBLE_CONFIG": str(folder / "ansible.cfg")}
+    command = [str(Path(sys.executable).with_name(program)), *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_playbooks_are_read(without: Path) -> None:
+    assert "playbook: site.yml" in ansible(without, "ansible-playbook", "--syntax-check", "site.yml")
+
+
+def test_modules_are_shipped_to_hosts(without: Path) -> None:
+    """This one imports the tables of resource managers."""
+    options = ("localhost", "--check", "--module-name=slurm_farm_info", f"--args=directory={without}/instance")
+    assert "phase: stopped" in ansible(without, "ansible", *options)

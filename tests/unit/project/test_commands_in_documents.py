@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from other_managers import SOURCES
 
 from mirage.commands.main import TARGETS
 from mirage.knobs import resolve
@@ -28,14 +29,14 @@ from slurm_mirage.base.errors import WrongUse
 from studies.__main__ import STUDIES
 
 ROOT = Path(__file__).parents[3]
-FOLDERS = ("docs", "studies", "files", "roles", "molecule", "examples", "benchmarks")
+FOLDERS = ("docs", "studies", "files", "roles", "molecule", "examples", "benchmarks", "mirage_extras")
 DOCUMENTS = [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))]
 # Folders of Python packages, and the programs of .venv.
 PACKAGES = (ROOT, ROOT / "module_utils", ROOT / "molecule")
 PROGRAMS = Path(sys.executable).parent
 OWN_INVENTORY = "inventories/mine"
 # Knobs whose parser reads the file that the value names, or whose file is read with the other knobs.
-FILES = ("CLASSES", "SLURM_CONF", "SLURM_SOURCE", "OPENPBS_SOURCE")
+FILES = ("CLASSES", "SLURM_CONF", *SOURCES)
 
 FENCED = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*(?:\n|$))+")
@@ -246,7 +247,7 @@ def test_a_mistake_is_named(line: str, mistake: str) -> None:
         "make lint unit",
         'make experiment NODES=N TRACE=log SHRINK=100:50:10 MODEL=NAME CLASSES=no-such.yml ... # "quoted"',
         'make compare CONFIGS="fifo backfill" MARGIN=10% INVENTORY=inventories/mine',
-        "make study STUDY=scms OPENPBS_SOURCE=archive",
+        "make study STUDY=scms SLURM_SOURCE=archive",
         "make faults FAULTS=clock-many-kills COUNT=450 PYTHON=python3.12",
         "make bench PART=resize FULL=yes",
         "make infra NODES=20 BED=mybed",

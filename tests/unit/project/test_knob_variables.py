@@ -7,25 +7,26 @@ from pathlib import Path
 
 import pytest
 import yaml
+from other_managers import OTHERS, config_of
 
 from mirage.knobs.knob import Knob
 from mirage.knobs.table import TABLE
 
 ROOT = Path(__file__).parents[3]
-COMMON = ROOT / "inventories/common/group_vars/all.yml"
-FILES = [COMMON, *sorted(ROOT.glob("roles/*/defaults/main.yml"))]
+COMMON = ROOT / "inventories/common/group_vars/all/main.yml"
+FILES = [COMMON, *sorted(path for place in ("", "mirage_extras/*/") for path in ROOT.glob(f"{place}roles/*/defaults/main.yml"))]
 KNOBS = [knob for knob in TABLE if knob.variable]
 
 
-OWN = {"roles/openpbs_server": {"CONFIG": "pbs-easy"}}
-"""Roles of OpenPBS have other defaults of these knobs."""
+OWN = {f"mirage_extras/{manager}": {"CONFIG": config_of(manager)} for manager in OTHERS}
+"""Roles of other resource managers have other defaults of these knobs."""
 
 
 def defaults(knob: Knob) -> list[str]:
     """Defaults of the knob's variable: values in inventories/common, and arguments of the filter `default`."""
     found = [str(value) for name, value in yaml.safe_load(COMMON.read_text()).items() if name == knob.variable]
     for path in FILES:
-        if knob.name in OWN.get(str(path.relative_to(ROOT).parents[1]), {}):
+        if knob.name in OWN.get(str(path.relative_to(ROOT).parents[3]), {}):
             continue
         found += [str(yaml.safe_load(text)) for text in re.findall(rf"\b{knob.variable} \| default\((.*?)\)", path.read_text())]
     return found
@@ -41,10 +42,10 @@ def test_roles_have_the_default_of_the_knob(knob: Knob) -> None:
     assert set(defaults(knob)) == {CHOSEN.get(knob.name) or knob.default or "0"}
 
 
-@pytest.mark.parametrize(("role", "name", "value"), [(role, *item) for role, own in OWN.items() for item in own.items()])
-def test_a_role_of_openpbs_has_its_own_default(role: str, name: str, value: str) -> None:
+@pytest.mark.parametrize(("folder", "name", "value"), [(folder, *item) for folder, own in OWN.items() for item in own.items()])
+def test_roles_of_another_resource_manager_have_its_own_default(folder: str, name: str, value: str) -> None:
     variable = next(knob.variable for knob in KNOBS if knob.name == name)
-    text = (ROOT / role / "defaults/main.yml").read_text()
+    text = "".join(path.read_text() for path in (ROOT / folder).glob("roles/*/defaults/main.yml"))
     assert re.findall(rf"\b{variable} \| default\('(.*?)'\)", text) == [value]
 
 

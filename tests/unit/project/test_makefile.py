@@ -28,7 +28,9 @@ def copy_of_project(project: Path) -> Path:
     (project / "docs").mkdir()
     shutil.copy(ROOT / "docs/knobs.md", project / "docs")
     for folder in ("mirage", "module_utils"):
-        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"), ignore_dangling_symlinks=True
+        )
     backend = r"^(?:hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==.*"
     lock = re.findall(backend, (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     (project / "requirements.txt").write_text("\n".join([*lock, ""]))

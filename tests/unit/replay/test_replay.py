@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from journals import start_event
+from other_managers import KNOWN
 from virtual_time import VirtualTime
 
 from slurm_mirage.base.errors import WrongUse
@@ -69,7 +70,7 @@ def change(folder: Path, **changes: Any) -> None:
         ({"bin": None}, "bin may not be None"),
         ({"sigsleep": ...}, "'sigsleep' is missing"),
         ({"run": ...}, "'run' is missing"),
-        ({"rm": "loadleveler"}, "rm 'loadleveler': may be one of openpbs, slurm"),
+        ({"rm": "loadleveler"}, f"rm 'loadleveler': may be one of {KNOWN}"),
         ({"kind": 1}, "kind may not be 1"),
         ({"kind": "mpi"}, "kind 'mpi': may be one of malleable, sigsleep"),
     ],

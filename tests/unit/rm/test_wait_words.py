@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from slurm_mirage.rm.evidence import WaitWord
-from slurm_mirage.rm.openpbs.records import OpenPbsRecords
 from slurm_mirage.rm.slurm.records import SlurmRecords
 
 RECORDS = SlurmRecords()
@@ -37,7 +36,3 @@ RECORDS = SlurmRecords()
 )
 def test_words_of_slurm(word: WaitWord, reasons: list[str]) -> None:
     assert {reason: RECORDS.wait_word(reason) for reason in reasons} == dict.fromkeys(reasons, word)
-
-
-def test_another_manager_says_nothing() -> None:
-    assert OpenPbsRecords().wait_word("Priority") is WaitWord.UNKNOWN

@@ -1,4 +1,4 @@
-"""The jobs that tell FIFO, EASY and conservative backfilling apart on a running cluster (tests/infra/test_openpbs_schedules.py)."""
+"""The jobs that tell FIFO, EASY and conservative backfilling apart on a running cluster."""
 
 from __future__ import annotations
 

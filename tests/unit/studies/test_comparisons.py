@@ -13,7 +13,6 @@ from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import Prepared, source
 from mirage.knobs import resolve as knobs
 from mirage.knobs.knobs import Knobs
-from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.resolve import STUDY_TARGET
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
@@ -49,19 +48,6 @@ def test_its_knobs_are_knobs_of_its_target(name: str) -> None:
         values_of({**study.knobs, **own})
         assert not [knob for knob in {**study.knobs, **own} if name not in BY_NAME[knob].targets and knob != "RUN"]
     assert f"make {as_given(name)} FULL=yes" in (ROOT / "studies/README.md").read_text()
-
-
-def test_with_openpbs_its_fifo_is_the_baseline_and_the_small_size_ends_within_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RM", raising=False)
-    archive = OpenPbsSource("/x/openpbs.tar.gz", "23.06.06", "0" * 64)
-    chosen = comparisons._knobs("study-scms", values_of({}).with_values({"OPENPBS_SOURCE": archive}))
-    assert (chosen.scheduler.rm, chosen.campaign.configs) == ("openpbs slurm", "pbs-fifo pbs-easy backfill fifo")
-    prepared = Prepared.make(
-        chosen.with_values({"RM": "slurm", "CONFIG": "fifo"}), source(chosen.workload, chosen.nodes.machine).trace, Decimal(100)
-    )
-    assert (estimate := prepared.real_estimate()) is not None and 4 * estimate < 3600
-    full = comparisons._knobs("study-scms", values_of({"FULL": "yes"}).with_values({"OPENPBS_SOURCE": archive}))
-    assert (full.scheduler.rm, full.workload.jobs) == ("openpbs slurm", 32567)
 
 
 def test_without_openpbs_the_study_says_so_and_compares_slurms_two(monkeypatch: pytest.MonkeyPatch) -> None:

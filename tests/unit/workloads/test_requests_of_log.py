@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
+from other_managers import OTHERS
 from test_not_played import DAY, kinds, run
 
 from mirage.experiment.prepare import Prepared
@@ -60,18 +60,12 @@ def test_instants_shrink_and_sizes_that_are_scaled_have_no_requests(tmp_path: Pa
     assert requests(run(tmp_path, {}, later, **given, SIZES="scale")) == ["", "hold=3600.0"]
 
 
-def test_another_manager_and_malleable_jobs_have_no_requests(tmp_path: Path) -> None:
-    source, configure = tmp_path / "openpbs.tar.gz", tmp_path / "configure.ac"
-    configure.write_text(
-        "AC_INIT([OpenPBS],\n  [23.06.06],\n  [pbssupport@altair.com],\n  [openpbs],\n  [http://www.openpbs.org/])\n"
-    )
-    with tarfile.open(source, "w:gz") as stream:
-        stream.add(configure, "openpbs/configure.ac")
+@pytest.mark.parametrize("given", [*({"RM": name} for name in OTHERS), {"MALLEABLE": "0.5"}])
+def test_another_manager_and_malleable_jobs_have_no_requests(tmp_path: Path, given: dict[str, str]) -> None:
     asking = {"SubmitLine": "sbatch -N2 --nice=3 a.sh", "Eligible": f"{DAY}10:00:09"}
-    for given in ({"RM": "openpbs", "OPENPBS_SOURCE": str(source)}, {"MALLEABLE": "0.5"}):
-        prepared = run(tmp_path, {}, asking, **given)
-        assert requests(prepared) == ["", ""]
-        assert set(kinds(prepared)[1].split()) == {"node_count", "begin", "nice"}
+    prepared = run(tmp_path, {}, asking, **given)
+    assert requests(prepared) == ["", ""]
+    assert set(kinds(prepared)[1].split()) == {"node_count", "begin", "nice"}
 
 
 def test_a_preset_job_waits_for_the_rest_of_its_time(tmp_path: Path) -> None:

@@ -1,0 +1,3 @@
+"""OpenPBS instead of Slurm (RM=openpbs; README.md)."""
+
+PLACE = 3

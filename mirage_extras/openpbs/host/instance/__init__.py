@@ -1,0 +1,1 @@
+"""What OpenPBS's Ansible modules do in an instance."""

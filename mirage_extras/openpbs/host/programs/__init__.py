@@ -1,0 +1,1 @@
+"""OpenPBS's programs on hosts, which run outside of Ansible."""

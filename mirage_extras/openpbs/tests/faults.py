@@ -1,0 +1,59 @@
+"""Daemons of OpenPBS that are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+from tests.faults.lane import ENDED, JOBS, Lane, expect, until
+from tests.faults.table import Skipped, fault
+
+NODES, CPUS = 8, 4
+RUN_TIMES, PROCESSORS, PERIOD = (40, 60, 30, 70, 50), (4, 16, 8, 1, 12), 6
+"""The workload: a job every PERIOD seconds, of these run times in seconds and processors in turn. It outlasts the kills."""
+LONGEST = 600.0
+"""Seconds after which a command counts as hanging."""
+KILLED = {"postgres": 1, "pbs_comm": 1, "pbs_sched": 1, "pbs_mom": 5, "pbs_server.bin": 1, "sigsleep": 1}
+"""How many processes of which names are killed, one after the other."""
+PAUSE = 8.0
+"""Seconds between two kills: the farm has started the daemon again, and jobs go on."""
+
+
+@fault(
+    "openpbs-kills",
+    "RM=openpbs: SIGKILL to PostgreSQL, pbs_comm, pbs_sched, five pbs_mom, pbs_server and the program of a job, one after the "
+    "other, then to the replay",
+    "`failed:` says that the replay was killed; the same command finishes, each job once",
+)
+def openpbs_kills(lane: Lane) -> None:
+    source = os.environ.get("OPENPBS_SOURCE")
+    if not source:
+        raise Skipped("OPENPBS_SOURCE names no archive of OpenPBS's source")
+    lines = [f"; MaxProcs: {NODES * CPUS}"]
+    for index in range(JOBS):
+        runtime, processors = RUN_TIMES[index % len(RUN_TIMES)], PROCESSORS[index % len(PROCESSORS)]
+        limit = runtime + 120
+        lines.append(f"{index + 1} {PERIOD * index} -1 {runtime} {processors} -1 -1 {processors} {limit} -1 1 1 1 -1 -1 -1 -1 -1")
+    (lane.scratch / "workload.swf").write_text("\n".join(lines) + "\n")
+    given: dict[str, Any] = {
+        "RM": "openpbs", "OPENPBS_SOURCE": source, "NODES": NODES, "CPUS": CPUS, "SPEED": 1, "CONFIG": "pbs-easy"
+    }  # fmt: skip
+    expect(lane.make("cluster", longest=LONGEST, **given), ("ok",))
+    command = lane.start_experiment(**given)
+    lane.until_submitted(command)
+    for name, most in KILLED.items():
+        # Of PostgreSQL's processes the first is the server, which started the others.
+        for pid in _found(lane, name)[:most]:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(PAUSE)
+    lane.kill_replay()
+    expect(lane.ended(command, LONGEST), ("failed",), r"replay was killed.*same command")
+    lane.goes_on(words=ENDED, longest=LONGEST, **given)
+
+
+def _found(lane: Lane, name: str) -> list[int]:
+    """The processes of this name, as soon as there are any. Raises Wrong."""
+    found: list[int] = until(lambda: lane.pids(name), f"a process {name}")
+    return found
