@@ -395,7 +395,7 @@ class Prepared:
                 dependency=job["dependency"],
                 follows=job["follows"],
                 think=job["think_virtual"] or 0.0,
-                malleable=job.get("malleable", ""),
+                extras={name: job[name] for name in submissions.EXTRA_COLUMNS if job.get(name)},
                 request=what,
                 owner=job_users.name_of(job["user"]) if has_owners else "",
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mirage.knobs.knob import OF_BUILD, WORKLOAD, Knob
 from mirage.knobs.parse import path_text, some_of
-from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
+from slurm_mirage.extras.filler.words import NO, PLANNED, SLOTS
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from mirage.metrics.formulas import OfSchedule, Value
 from mirage.metrics.metric import FEWER, SMALLER, Metric
 from mirage.metrics.usage_over_time import MeasuredSchedule, utilisation
 from mirage_extras.filler.figures import FILLERS_FILE as FILLERS_FILE
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.extras.filler.words import Filler
 
 if TYPE_CHECKING:
     from mirage_extras.filler.simulation import Filled

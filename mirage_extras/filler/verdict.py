@@ -22,7 +22,7 @@ from mirage_extras.filler.figures import FIGURES as FIGURES
 from mirage_extras.filler.metrics import FAILED, OUTCOMES
 from mirage_extras.filler.metrics import METRICS as METRICS
 from mirage_extras.filler.records import Fillers
-from slurm_mirage.jobs.filler import SLOTS
+from slurm_mirage.extras.filler.words import SLOTS
 from slurm_mirage.rm.evidence import Layout
 
 KNOBS: tuple[str, ...] = ("FILLER", "FILLER_JOBS")

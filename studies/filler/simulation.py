@@ -23,7 +23,7 @@ from mirage.simulation.simulation import delayed
 from mirage.statistics.intervals import student
 from mirage.workloads.models import estimates
 from mirage_extras.filler.simulation import PREEMPTED, fill
-from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
+from slurm_mirage.extras.filler.words import PLANNED, SLOTS, Filler
 
 Floats = NDArray[np.float64]
 

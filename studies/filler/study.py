@@ -31,7 +31,7 @@ from mirage.workloads.models import estimates
 from mirage.workloads.workload import prepare
 from mirage_extras.filler import experiment as filler
 from slurm_mirage.base.files import read_json, write_atomically, write_json
-from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
+from slurm_mirage.extras.filler.words import NO, PLANNED, SLOTS
 from studies.malleable.study import chosen, name_of, refuse
 
 if TYPE_CHECKING:

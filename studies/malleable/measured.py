@@ -15,7 +15,7 @@ from mirage.records.schedule import of_run
 from mirage.statistics.intervals import student
 from mirage.traces.csv_frame import read_csv
 from mirage_extras.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
-from slurm_mirage.broker.policy import EXPAND, SHRINK
+from slurm_mirage.extras.malleable.broker.policy import EXPAND, SHRINK
 from studies.malleable import source
 
 APPLICATIONS, SLEEP = "applications", "sleep"

@@ -94,7 +94,7 @@ def test_it_ends_properly_when_the_broker_is_killed_during_every_second_action(i
     while instance.nodes(job):
         if (now := sum("begun" in entry for entry in instance.journal(job))) > begun and now % 2:
             for pid in processes.of_instance(str(instance.directory)):
-                if "slurm_mirage.programs.broker" in processes.command_line(pid):
+                if "slurm_mirage.extras.malleable.program" in processes.command_line(pid):
                     os.kill(pid, signal.SIGKILL)
                     kills += 1
         begun = now

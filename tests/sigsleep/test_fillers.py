@@ -13,8 +13,8 @@ from signal import SIG_BLOCK, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM
 
 import pytest
 
-from slurm_mirage.jobs.filler import EXIT_REQUEUE, Filler
-from slurm_mirage.jobs.filler_log import LAYOUT, Cause, FillerRecord, pack_filler, read_fillers, scan_fillers
+from slurm_mirage.extras.filler.filler_log import LAYOUT, Cause, FillerRecord, pack_filler, read_fillers, scan_fillers
+from slurm_mirage.extras.filler.words import EXIT_REQUEUE, Filler
 
 from .conftest import Job
 from .event_clock import NEVER, SECOND, EventClock

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGTERM, SIGTSTP, SIGUSR1
 
-from slurm_mirage.jobs.filler import EXIT_REQUEUE, Filler
-from slurm_mirage.jobs.filler_log import Cause, FillerRecord, read_fillers
+from slurm_mirage.extras.filler.filler_log import Cause, FillerRecord, read_fillers
+from slurm_mirage.extras.filler.words import EXIT_REQUEUE, Filler
 
 from .event_clock import SECOND
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_mirage.jobs.filler import EXIT_REQUEUE, Filler
+from slurm_mirage.extras.filler.words import EXIT_REQUEUE, Filler
 
 from .conftest import Job, wait_until
 from .event_clock import SECOND, EventClock

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.malleable import Malleable, Speedup
+from slurm_mirage.extras.malleable.words import Malleable, Speedup
 from slurm_mirage.jobs.sigsleep_log import MalleableRecord, SizeKind
 
 from .conftest import Job, wait_until

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slurm_mirage.broker.policy import Decision, Situation, Waiting, decide
-from slurm_mirage.broker.protocol import Check
-from slurm_mirage.jobs.malleable import Malleable
+from slurm_mirage.extras.malleable.broker.policy import Decision, Situation, Waiting, decide
+from slurm_mirage.extras.malleable.broker.protocol import Check
+from slurm_mirage.extras.malleable.words import Malleable
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from journals import start_event
 
 from mirage.records.collect import Collected, collect
 from mirage.records.run_folder import RunFolder
+from slurm_mirage.extras.filler.filler_log import Cause, FillerRecord, pack_filler
 from slurm_mirage.jobs import sigsleep_log
-from slurm_mirage.jobs.filler_log import Cause, FillerRecord, pack_filler
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import Record, Suspension
 from slurm_mirage.rm.evidence import Scheduling
@@ -84,7 +84,7 @@ class MadeFolder:
         memory: int | None = None,
         partition: str = "",
         qos: str = "",
-        malleable: str = "",
+        extras: Mapping[str, str] | None = None,
         request: str = "",
         array: int | None = None,
         at_once: int | None = None,
@@ -95,7 +95,7 @@ class MadeFolder:
         name = f"RUN.{number}"
         row = PlanRow(number - 1, number, due, processors, nodes, runtime, limit_minutes, cancel_after, partition, name)
         row = replace(
-            row, dependency=dependency, memory=memory, qos=qos, malleable=malleable, request=request, array=array, at_once=at_once
+            row, dependency=dependency, memory=memory, qos=qos, extras=extras or {}, request=request, array=array, at_once=at_once
         )
         self.plan.append(row)
         self.lags.append(lag)

@@ -14,7 +14,7 @@ from mirage.verdict.run_results import results
 from mirage.verdict.start_latency import start_latencies
 from mirage_extras.filler import verdict
 from mirage_extras.filler.records import Fillers
-from slurm_mirage.jobs.filler_log import Cause
+from slurm_mirage.extras.filler.filler_log import Cause
 from slurm_mirage.rm.evidence import Layout
 
 MACHINE = Layout.of_equal(64, 4)

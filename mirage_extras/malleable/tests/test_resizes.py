@@ -44,7 +44,7 @@ def sizes(start: float, first: int, *changes: tuple[float, int], **numbers: Any)
 
 def resized_job(made: MadeFolder, *, end: float = 75.03, words: str = WORDS, waited: float = 0.0, runtime: float = 100.0) -> int:
     """A job that grows from 2 to 4 nodes after half of its 100 s: it needs 25 s more. Slurm started it at 0.02."""
-    number = made.job(due=0.0, runtime=runtime, processors=32, nodes=2, malleable=words)
+    number = made.job(due=0.0, runtime=runtime, processors=32, nodes=2, extras={"malleable": words})
     made.record(number, 0.03, end, malleable=sizes(0.03, 2, (50.03, 4), waited_ns=round(waited * 1e9)))
     # The start that Slurm prints of both parts is the instant of the change.
     made.slurm(number, start=50.03, end=50.03, state="RESIZING", nodes=2)
@@ -88,7 +88,7 @@ JobId=101 UserId=m(992) GroupId=m(991) Name=RUN.1 JobState=CANCELLED Partition=b
 def test_real_lines_of_a_job_that_was_cancelled(tmp_path: Path) -> None:
     """It left no record of its own: its sizes are those that the broker told."""
     made = MadeFolder(tmp_path)
-    number = made.job(due=0.0, runtime=3600.0, processors=32, nodes=2, cancel_after=13.0, malleable=WORDS)
+    number = made.job(due=0.0, runtime=3600.0, processors=32, nodes=2, cancel_after=13.0, extras={"malleable": WORDS})
     made.jobcomp = "".join(
         line.format(*[made.printed(second - 27) for second in range(41)]) + "\n" for line in REAL_LINES.splitlines()
     )
@@ -116,7 +116,7 @@ def test_allocations_are_within_the_seconds_that_slurm_printed(tmp_path: Path) -
     assert run.allocations.rows() == [(number, pytest.approx(ORIGIN + 50.03, abs=1e-6), 4, 64)]
     # sigsleep was told of the change two seconds later: it is in the middle of Slurm's second.
     late = MadeFolder(tmp_path)
-    number = late.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    number = late.job(due=0.0, runtime=100.0, processors=32, nodes=2, extras={"malleable": WORDS})
     late.record(number, 0.03, 76.0, malleable=sizes(0.03, 2, (52.03, 4), waited_ns=2 * 10**9))
     late.slurm(number, start=50.03, end=50.03, state="RESIZING", nodes=2)
     late.slurm(number, start=50.03, end=76.01, nodes=4)
@@ -126,7 +126,7 @@ def test_allocations_are_within_the_seconds_that_slurm_printed(tmp_path: Path) -
 
 def test_records_with_other_sizes_disagree(tmp_path: Path) -> None:
     made = MadeFolder(tmp_path)
-    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, extras={"malleable": WORDS})
     made.record(number, 0.03, 75.03, malleable=sizes(0.03, 2, (50.03, 4)))
     made.slurm(number, start=0.02, end=75.04, nodes=2)
     assert kinds(made.collect()) == [(number, "sizes")]
@@ -158,7 +158,7 @@ def test_a_job_that_took_another_time_is_found(tmp_path: Path, too_long: float) 
 def test_costs_and_waits_for_the_broker_are_no_stretch(tmp_path: Path) -> None:
     """It waits for 5 s with 2 nodes, and pays 3 + 2 x 1 s with 4."""
     made = MadeFolder(tmp_path)
-    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=f"{WORDS} cost=3:1")
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, extras={"malleable": f"{WORDS} cost=3:1"})
     made.record(number, 0.03, 85.03, malleable=sizes(0.03, 2, (55.03, 4), waited_ns=5 * 10**9, paid_ns=5 * 10**9))
     made.slurm(number, start=55.0, end=55.0, state="RESIZING", nodes=2)
     made.slurm(number, start=55.0, end=85.04, nodes=4)
@@ -173,7 +173,7 @@ def test_costs_and_waits_for_the_broker_are_no_stretch(tmp_path: Path) -> None:
 
 def test_a_job_that_kept_its_size_takes_its_run_time(tmp_path: Path) -> None:
     made = MadeFolder(tmp_path)
-    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, extras={"malleable": WORDS})
     made.record(number, 0.03, 100.03, malleable=sizes(0.03, 2))
     made.slurm(number, start=0.02, end=100.04)
     run = made.collect()
@@ -184,7 +184,7 @@ def test_a_job_that_kept_its_size_takes_its_run_time(tmp_path: Path) -> None:
 
 def test_suspensions_are_no_work(tmp_path: Path) -> None:
     made = MadeFolder(tmp_path)
-    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, extras={"malleable": WORDS})
     made.record(number, 0.03, 95.03, (10.0, 30.0), malleable=sizes(0.03, 2, (70.03, 4)))
     made.slurm(number, start=70.0, end=70.0, state="RESIZING", nodes=2)
     made.slurm(number, start=70.0, end=95.04, nodes=4)
@@ -197,7 +197,7 @@ def test_suspensions_are_no_work(tmp_path: Path) -> None:
 
 def test_resizes_of_the_run_in_trace_seconds(tmp_path: Path) -> None:
     made = MadeFolder(tmp_path, speed=10.0, shrink=50.0)
-    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, extras={"malleable": WORDS})
     made.record(number, 0.3, 80.3, malleable=sizes(0.3, 2))
     made.resized(number, 2, 2, asked=20.0, done=20.5)
     made.resized(number, 2, 4, asked=40.0, done=44.0, cost=6.0)
@@ -243,7 +243,7 @@ def with_jobs(spans: list[tuple[float, float, int, list[tuple[float, int]]]], fo
     """A run of jobs of start, end, nodes and changes of size (instant, nodes) on nodes of 16 processors."""
     made = MadeFolder(folder)
     for start, end, nodes, changes in spans:
-        number = made.job(due=0.0, runtime=end - start, processors=16 * nodes, nodes=nodes, malleable=WORDS)
+        number = made.job(due=0.0, runtime=end - start, processors=16 * nodes, nodes=nodes, extras={"malleable": WORDS})
         made.record(number, start, end, malleable=sizes(start, nodes, *changes))
         made.slurm(number, start, end, nodes=nodes)
     return made.collect()
@@ -307,7 +307,7 @@ def _collected(jobs: list[tuple[int, int, int]], changes: list[tuple[int, int, i
     with tempfile.TemporaryDirectory() as folder:
         made = MadeFolder(Path(folder))
         for start, nodes, end in jobs:
-            made.job(due=0.0, runtime=float(end - start), processors=16 * nodes, nodes=nodes, malleable=WORDS)
+            made.job(due=0.0, runtime=float(end - start), processors=16 * nodes, nodes=nodes, extras={"malleable": WORDS})
         for number, (start, nodes, end) in enumerate(jobs, 1):
             own = [(float(at), size) for job, at, size in changes if job == number - 1]
             made.record(number, float(start), float(end), malleable=sizes(float(start), nodes, *own))
@@ -319,7 +319,7 @@ def test_a_job_that_found_processors_taken_by_a_grown_one_had_to_wait(tmp_path: 
     """Job 1 has 2 of 4 nodes, all of them from 20 s to 50 s, and 1 to its end. Job 2 comes at 30 s and waits until 50 s. Jobs 3
     and 4 come at 60 s and 110 s, when there are enough."""
     made = MadeFolder(tmp_path)
-    first = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    first = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, extras={"malleable": WORDS})
     made.record(first, 0.5, 100.5, malleable=sizes(0.5, 2, (20.5, 4), (50.5, 1)))
     for second, nodes in ((20.5, 2), (50.5, 4)):
         made.slurm(first, 50.5, second, state="RESIZING", nodes=nodes)
@@ -346,7 +346,7 @@ def test_rigid_runs_are_not_judged(tmp_path: Path) -> None:
 def test_a_resized_job_that_was_requeued_has_an_execution_with_both_ends(tmp_path: Path, recorded: bool) -> None:
     """Slurm tells no start of the execution that changed its size: it is the program's, or else that of the last part."""
     made = MadeFolder(tmp_path)
-    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, extras={"malleable": WORDS})
     made.slurm(number, start=50.03, end=50.03, state="RESIZING", nodes=2)
     made.slurm(number, start=50.03, end=60.0, state="PENDING", nodes=4)
     if recorded:
@@ -368,8 +368,8 @@ def test_a_run_on_a_full_machine_is_known_by_its_waiting_jobs(tmp_path: Path) ->
     """The first job of each pair fills the machine, and the second one starts when it has shrunk, 5 s late in the last pair."""
     made = MadeFolder(tmp_path)
     for pair in range(15):
-        first = made.job(due=10.0 * pair, runtime=100.0, processors=64, nodes=4, malleable=WORDS)
-        second = made.job(due=10.0 * pair + 1, runtime=50.0, processors=32, nodes=2, malleable=WORDS)
+        first = made.job(due=10.0 * pair, runtime=100.0, processors=64, nodes=4, extras={"malleable": WORDS})
+        second = made.job(due=10.0 * pair + 1, runtime=50.0, processors=32, nodes=2, extras={"malleable": WORDS})
         start, late = 100.5 * pair + 0.5, 5.0 * (pair == 14)
         made.record(first, start, start + 100, malleable=sizes(start, 4, (start + 50, 2)))
         made.slurm(first, start=start + 50, end=start + 50, state="RESIZING", nodes=4)
@@ -392,7 +392,9 @@ def test_rigid_jobs_beside_malleable_ones_wait_for_processors_where_a_node_has_o
     made = MadeFolder(tmp_path)
     for number in range(6):
         words = WORDS if number % 2 else ""
-        job = made.job(due=1.0 * number, runtime=100.0, processors=4 * processors, nodes=4 if words else None, malleable=words)
+        job = made.job(
+            due=1.0 * number, runtime=100.0, processors=4 * processors, nodes=4 if words else None, extras={"malleable": words}
+        )
         start = 0.1 + 100.5 * number
         made.record(job, start, start + 100, **({"malleable": sizes(start, 4)} if words else {}))
         made.slurm(job, start, start + 100)

@@ -14,19 +14,15 @@ from ..base.errors import WrongUse
 from ..base.run_settings import RunSettings
 from .api import Commands, Records, ResourceManager
 from .evidence import Complaint, Names, Span
-from .fillers import Fillers
 from .managers import DEFAULT, KEY, MANAGERS
 from .openpbs import collection as openpbs_collection
 from .openpbs import daemon_log as openpbs_log
 from .openpbs import daemons as openpbs_daemons
 from .openpbs import leftovers as openpbs_leftovers
 from .openpbs.commands import OpenPbs
-from .sizes import Sizes
 from .slurm import collected, daemon_log
 from .slurm import records as slurm_records
 from .slurm.commands import Slurm
-from .slurm.filling import Filling
-from .slurm.resizing import Resizing
 
 
 @dataclass(frozen=True)
@@ -62,11 +58,6 @@ class Implementation:
 
     connect: Callable[[RunSettings, int], ResourceManager]
     records: Records
-    sizes: Callable[[Path, str], Sizes] | None = None
-    """Makes the side that the broker uses, from an instance's directory and the folder of the manager's commands; None: its jobs
-    cannot change their size."""
-    fillers: Callable[[RunSettings, int], Fillers] | None = None
-    """Makes the side that the feeder uses, as `connect`; None: it has no filler jobs."""
     tools: HostTools | None = None
     """Its tools on hosts; None: it has no instances."""
 
@@ -75,8 +66,6 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     DEFAULT: Implementation(
         Slurm.of_run,
         Slurm.records,
-        Resizing.of_broker,
-        Filling.of_run,
         HostTools(
             Slurm.of_instance,
             daemon_log.of_instance,
@@ -108,14 +97,6 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
 def connect(settings: RunSettings, lock: int) -> ResourceManager:
     """The resource manager of a run. Raises WrongUse."""
     return settings.one_of(KEY, IMPLEMENTATIONS, DEFAULT).connect(settings, lock)
-
-
-def fillers(settings: RunSettings, lock: int) -> Fillers:
-    """What the feeder of a run uses of its resource manager. Raises WrongUse."""
-    make = settings.one_of(KEY, IMPLEMENTATIONS, DEFAULT).fillers
-    if make is None:
-        raise WrongUse("this resource manager has no filler jobs; leave out FILLER", parameter="filler")
-    return make(settings, lock)
 
 
 def names_of(manager: str) -> Names:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from slurm_mirage.base.hostlist import compress
-from slurm_mirage.broker.broker import Broker, Client
-from slurm_mirage.broker.journal import Journal
-from slurm_mirage.broker.protocol import parse
-from slurm_mirage.broker.queue import resizer_name
+from slurm_mirage.extras.malleable.broker.broker import Broker, Client
+from slurm_mirage.extras.malleable.broker.journal import Journal
+from slurm_mirage.extras.malleable.broker.protocol import parse
+from slurm_mirage.extras.malleable.broker.queue import resizer_name
+from slurm_mirage.extras.malleable.sizes import Overview, SizedJob, WaitingJob
 from slurm_mirage.rm.api import JobState, Refused, Unavailable
-from slurm_mirage.rm.sizes import Overview, SizedJob, WaitingJob
 
 NODES = 16
 

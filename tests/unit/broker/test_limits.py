@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_mirage.broker.limits import AllowedWork
+from slurm_mirage.extras.malleable.broker.limits import AllowedWork
 
 
 def test_half_the_nodes_need_twice_the_time_that_is_left() -> None:

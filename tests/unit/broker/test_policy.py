@@ -3,8 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_mirage.broker.policy import EXPAND, NONE, SHRINK, Decision, Situation, Waiting, decide, sizes, start_waiting
-from slurm_mirage.broker.protocol import Check
+from slurm_mirage.extras.malleable.broker.policy import (
+    EXPAND,
+    NONE,
+    SHRINK,
+    Decision,
+    Situation,
+    Waiting,
+    decide,
+    sizes,
+    start_waiting,
+)
+from slurm_mirage.extras.malleable.broker.protocol import Check
 
 
 def check(present: int, minimum: int, maximum: int, preferred: int = 0, factor: int = 2) -> Check:

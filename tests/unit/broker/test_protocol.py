@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_mirage.broker.protocol import LONGEST, BadRequest, Check, Ready, Resumed, aborted, expanded, parse
+from slurm_mirage.extras.malleable.broker.protocol import LONGEST, BadRequest, Check, Ready, Resumed, aborted, expanded, parse
 
 
 def test_requests() -> None:

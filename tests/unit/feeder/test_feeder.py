@@ -13,13 +13,13 @@ import pytest
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.run_settings import RunSettings
 from slurm_mirage.clock.clock import Clock
-from slurm_mirage.feeder.feeder import ATTEMPTS, LIMIT_MINUTES, Feeder
-from slurm_mirage.feeder.policy import SPARE, to_ask, wanted
-from slurm_mirage.feeder.settings import FeederSettings
-from slurm_mirage.jobs.filler import Filler
-from slurm_mirage.jobs.filler_log import Cause, FillerRecord, pack_filler
+from slurm_mirage.extras.filler.feeder.feeder import ATTEMPTS, LIMIT_MINUTES, Feeder
+from slurm_mirage.extras.filler.feeder.policy import SPARE, to_ask, wanted
+from slurm_mirage.extras.filler.feeder.settings import FeederSettings
+from slurm_mirage.extras.filler.filler_log import Cause, FillerRecord, pack_filler
+from slurm_mirage.extras.filler.fillers import FillerJob, Fillers, PlannedJob, Room, filler_number
+from slurm_mirage.extras.filler.words import Filler
 from slurm_mirage.rm.api import JobState, Submitted, Unavailable
-from slurm_mirage.rm.fillers import FillerJob, Fillers, PlannedJob, Room, filler_number
 
 LIMIT = 60 * LIMIT_MINUTES
 

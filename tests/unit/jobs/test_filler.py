@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.filler import LARGEST_COUNT, Filler
+from slurm_mirage.extras.filler.words import LARGEST_COUNT, Filler
 
 SECONDS = st.decimals(0, 10**9, places=9).map(float)
 SOME_SECONDS = SECONDS.filter(lambda value: value > 0)

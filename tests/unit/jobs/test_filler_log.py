@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.filler_log import LAYOUT, Cause, FillerRecord, pack_filler, read_fillers, scan_fillers
+from slurm_mirage.extras.filler.filler_log import LAYOUT, Cause, FillerRecord, pack_filler, read_fillers, scan_fillers
 from slurm_mirage.jobs.sigsleep_log import MAGIC, LogDamage, Record, pack
 
 I64 = st.integers(min_value=-(2**63), max_value=2**63 - 1)

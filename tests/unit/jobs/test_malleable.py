@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.malleable import Malleable, Speedup, reachable
+from slurm_mirage.extras.malleable.words import Malleable, Speedup, reachable
 
 sizes = st.integers(1, 5000)
 seconds = st.integers(0, 10**15).map(lambda billionths: billionths / 10**9)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.slurm.filler_settings import with_fillers
+from slurm_mirage.extras.filler.filler_settings import with_fillers
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 BATCH = {"name": "batch", "Default": True, "MaxTime": "UNLIMITED"}

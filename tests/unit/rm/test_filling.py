@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from slurm_mirage.extras.filler.fillers import FillerJob, PlannedJob
+from slurm_mirage.extras.filler.filling import Filling, parse_room
 from slurm_mirage.rm.api import JobState, Unavailable
-from slurm_mirage.rm.fillers import FillerJob, PlannedJob
-from slurm_mirage.rm.slurm.filling import Filling, parse_room
 
 QUEUE = """\
 12|R|1795380602|1:00|n2|(null)|mirage-filler-1

@@ -3,10 +3,10 @@
 import pytest
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.extras.malleable.resizing import GRES, HAS_LICENSES, growth_hosts, parse_overview
+from slurm_mirage.extras.malleable.resizing_settings import check, needs_recount, permit_expansion
 from slurm_mirage.rm.api import JobState
 from slurm_mirage.rm.slurm.records import seconds
-from slurm_mirage.rm.slurm.resizing import GRES, HAS_LICENSES, growth_hosts, parse_overview
-from slurm_mirage.rm.slurm.resizing_settings import check, needs_recount, permit_expansion
 
 QUEUE = """\
 30|PD|5|70|batch|default|normal|5:00|0:00|5:00|1795366270|4294901740|OK|n/a|N/A|(null)|Priority||rigid

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from mirage.simulation import saturation
-from slurm_mirage.jobs.filler import PLANNED, SLOTS
+from slurm_mirage.extras.filler.words import PLANNED, SLOTS
 from studies.filler.simulation import KEYS, VALUES, Jobs, Point, Study, lomonosov, measure, simulated, summary
 
 SMALL = Study(

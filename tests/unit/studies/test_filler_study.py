@@ -21,7 +21,7 @@ from mirage.simulation import saturation
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.extras.filler.words import Filler
 from studies.filler import study
 from studies.filler.measured import StudyRun, rows
 from studies.filler.page import LOG, beside

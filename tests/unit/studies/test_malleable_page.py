@@ -21,7 +21,7 @@ from mirage.workloads import models
 from mirage_extras.malleable.records import RESIZES_FILE, RESIZES_SCHEMA
 from mirage_extras.malleable.rules import words_of
 from slurm_mirage.base.files import read_json, write_json
-from slurm_mirage.jobs.malleable import Malleable
+from slurm_mirage.extras.malleable.words import Malleable
 from studies.malleable import measured, source
 from studies.malleable.measured import APPLICATIONS, SLEEP, Figure, StudyRun, as_csv, figures
 from studies.malleable.page import page

@@ -15,7 +15,7 @@ from mirage.knobs.knobs import Knobs
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.malleable import Malleable
+from slurm_mirage.extras.malleable.words import Malleable
 from studies.malleable import study
 
 KTH = """; MaxProcs: 100

@@ -10,7 +10,7 @@ from malleable_simulation import simulate
 from mirage.simulation.simulation import schedule
 from mirage.workloads import models
 from mirage_extras.malleable.rules import words_of
-from slurm_mirage.jobs.malleable import Malleable
+from slurm_mirage.extras.malleable.words import Malleable
 
 NODES = 64
 SEEDS = (1, 2, 3)

@@ -17,7 +17,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..base.json_lines import JsonLines
+from ....base.json_lines import JsonLines
 
 FILE = "feeder.jsonl"
 

@@ -15,7 +15,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import BinaryIO
 
-from .sigsleep_log import COMPLETED, MAGIC, LogDamage, apart, read_bytes, scan_with
+from ...jobs.sigsleep_log import COMPLETED, MAGIC, LogDamage, apart, read_bytes, scan_with
 
 VERSION = 3
 FAILED, REPEATED = 16, 32

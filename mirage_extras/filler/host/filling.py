@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from ...base.hostlist import expand
 from ...base.numbers import whole_number
 from ...base.run_settings import RunSettings
-from ..api import JobState, Submitted, Unavailable
-from ..fillers import FillerJob, Fillers, PlannedJob, Room, filler_name, filler_number
-from .commands import _WORKING_DIRECTORY, JOB_STATES, Slurm, failure
+from ...rm.api import JobState, Submitted, Unavailable
+from ...rm.slurm.commands import _WORKING_DIRECTORY, JOB_STATES, Slurm, failure
+from ...rm.slurm.records import seconds
 from .filler_settings import PARTITION
-from .records import seconds
+from .fillers import FillerJob, Fillers, PlannedJob, Room, filler_name, filler_number
 
 FIELDS = ("%A", "%t", "%S", "%l", "%N", "%Y", "%j")
 FORMAT = "|".join(FIELDS)

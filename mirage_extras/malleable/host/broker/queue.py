@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..rm.sizes import Overview, SizedJob, Sizes, WaitingJob
+from ..sizes import Overview, SizedJob, Sizes, WaitingJob
 from .policy import Situation, Waiting
 
 SHORTEST_USE = 1.0

@@ -1,4 +1,4 @@
-"""Serves the malleable jobs of an instance: `python3 -m slurm_mirage.programs.broker DIRECTORY PROGRAMS SOCKET`.
+"""Serves the malleable jobs of an instance: `python3 -m slurm_mirage.extras.malleable.program DIRECTORY PROGRAMS SOCKET`.
 
 DIRECTORY: of the instance; PROGRAMS: folder of the resource manager's commands. The farm starts it, as the instance's user and on
 the instance's clock. Exit code: 1 failed, 2 wrong use; it never ends by itself otherwise.
@@ -10,22 +10,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..base.errors import WrongUse
-from ..base.printing import say
-from ..broker.server import Server
-from ..rm import managers, registry
+from ...base.errors import WrongUse
+from ...base.printing import say
+from .broker.server import Server
+from .resizing import Resizing
 
 
 def main(arguments: Sequence[str]) -> int:
     """Serve the instance `arguments[0]`; returns the exit code."""
     if len(arguments) != 3:
-        say("wrong use: python3 -m slurm_mirage.programs.broker DIRECTORY PROGRAMS SOCKET", file=sys.stderr)
+        say("wrong use: python3 -m slurm_mirage.extras.malleable.program DIRECTORY PROGRAMS SOCKET", file=sys.stderr)
         return 2
-    sizes = registry.IMPLEMENTATIONS[managers.DEFAULT].sizes
-    assert sizes is not None, "the default resource manager changes the size of jobs"
     directory = Path(arguments[0])
     try:
-        Server(directory, Path(arguments[2]), sizes(directory, arguments[1])).serve()
+        Server(directory, Path(arguments[2]), Resizing.of_broker(directory, arguments[1])).serve()
     except WrongUse as error:
         say(error.module_message(), file=sys.stderr)
         return 2

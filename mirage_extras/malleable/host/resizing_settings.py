@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...base.errors import WrongUse
-from .conf import OMIT, value_of
-from .setting_names import release_of
+from ...rm.slurm.conf import OMIT, value_of
+from ...rm.slurm.setting_names import release_of
 
 PERMISSION = "permit_job_expansion"
 """The word of SchedulerParameters with which jobs can be merged."""

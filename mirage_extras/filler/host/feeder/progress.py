@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..jobs.filler_log import FillerRecord, scan_fillers
+from ..filler_log import FillerRecord, scan_fillers
 
 
 @dataclass

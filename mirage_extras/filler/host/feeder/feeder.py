@@ -15,9 +15,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from ..clock.clock import Clock
-from ..rm.api import JobState, ResourceManagerError
-from ..rm.fillers import FillerJob, Fillers, Room
+from ....clock.clock import Clock
+from ....rm.api import JobState, ResourceManagerError
+from ..fillers import FillerJob, Fillers, Room
 from .journal import FeederJournal
 from .policy import to_ask, wanted
 from .progress import Progress

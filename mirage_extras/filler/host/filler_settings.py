@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...base.errors import WrongUse
-from ...jobs.filler import EXIT_REQUEUE
-from .conf import OMIT, value_of
-from .setting_names import named, release_of
+from ...rm.slurm.conf import OMIT, value_of
+from ...rm.slurm.setting_names import named, release_of
+from .words import EXIT_REQUEUE
 
 PARTITION = "filler"
 """The partition of the fillers: all nodes, below all other partitions."""

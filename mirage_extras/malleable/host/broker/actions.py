@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from ..base.hostlist import expand
-from ..rm.api import JobState, ResourceManagerError, Unavailable
-from ..rm.sizes import SizedJob, Sizes
+from ....base.hostlist import expand
+from ....rm.api import JobState, ResourceManagerError, Unavailable
+from ..sizes import SizedJob, Sizes
 from .journal import Journal
 from .limits import AllowedWork
 from .policy import EXPAND, SHRINK

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from .api import JobState, Submitted
+from ...rm.api import JobState, Submitted
 
 NAME = "mirage-filler-"
 """Prefix of the names of fillers; their number follows."""

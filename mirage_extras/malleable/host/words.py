@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..base.errors import WrongUse
-from .decimals import DECIMAL, DECIMALS, LARGEST_NUMBER, decimal_text, seconds
+from ...base.errors import WrongUse
+from ...jobs.decimals import DECIMAL, DECIMALS, LARGEST_NUMBER, decimal_text, seconds
 
 OPTIONS = "[check=S] [inhibitor=S] [speedup=linear|amdahl:F|table:FILE] [cost=CONSTANT:PER_PROCESS] [async]"
 FORM = f"MIN:MAX:FACTOR:PREFERRED {OPTIONS}"

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ..clock import instance_clock, real_time
-from ..clock.clock import Clock
-from ..rm.api import ResourceManagerError
-from ..rm.sizes import Sizes
+from ....clock import instance_clock, real_time
+from ....clock.clock import Clock
+from ....rm.api import ResourceManagerError
+from ..sizes import Sizes
 from . import protocol
 from .broker import Broker, Client
 from .journal import Journal

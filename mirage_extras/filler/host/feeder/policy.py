@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ..rm.api import JobState
-from ..rm.fillers import FillerJob, PlannedJob, Room
+from ....rm.api import JobState
+from ..fillers import FillerJob, PlannedJob, Room
 
 SPARE = 4
 """Fillers that wait beyond those for which there is room now."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from .api import JobState
+from ...rm.api import JobState
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from ...base.hostlist import compress, expand, place
 from ...base.numbers import whole_number
 from ...clock import instance_clock
 from ...clock.clock import Clock
-from ..api import JobState, Refused, ResourceManagerError
-from ..sizes import Overview, SizedJob, WaitingJob
-from .commands import JOB_STATES, QUERY_TIMEOUT, Slurm, failure
-from .records import seconds
+from ...rm.api import JobState, Refused, ResourceManagerError
+from ...rm.slurm.commands import JOB_STATES, QUERY_TIMEOUT, Slurm, failure
+from ...rm.slurm.records import seconds
 from .resizing_settings import LICENSE, needs_recount
+from .sizes import Overview, SizedJob, WaitingJob
 
 FIELDS = ("%A", "%t", "%D", "%C", "%P", "%a", "%q", "%l", "%M", "%L", "%S", "%Q", "%h", "%B", "%b", "%W", "%r", "%N", "%j")
 FORMAT = "|".join(FIELDS)

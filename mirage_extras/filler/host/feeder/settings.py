@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..base.errors import WrongUse
-from ..base.run_settings import RunSettings
-from ..jobs.filler import PLANNED, SLOTS, Filler
-from ..jobs.kinds import Sigsleep
+from ....base.errors import WrongUse
+from ....base.run_settings import RunSettings
+from ....jobs.kinds import Sigsleep
+from ..words import PLANNED, SLOTS, Filler
 
 KEY = "filler"
 STATES, RECORD = "fillers", "fillers.bin"

@@ -15,8 +15,8 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..base.errors import WrongUse
-from .decimals import DECIMAL, DECIMALS, LARGEST_NUMBER, decimal_text, seconds
+from ...base.errors import WrongUse
+from ...jobs.decimals import DECIMAL, DECIMALS, LARGEST_NUMBER, decimal_text, seconds
 
 NO, SLOTS, PLANNED = "no", "slots", "planned"
 """Values of FILLER: no fillers; fillers that end with their slot; fillers that run until a job of the workload is planned on their

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from ..rm.api import JobState, ResourceManagerError
-from ..rm.sizes import SizedJob, Sizes
+from ....rm.api import JobState, ResourceManagerError
+from ..sizes import SizedJob, Sizes
 from . import protocol
 from .actions import ABORTED, DONE, LOST, Actions, Result, kept_nodes, node_names
 from .cleanup import Cleaner, History

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from ..rm.api import JobState, ResourceManagerError
-from ..rm.sizes import Overview, SizedJob, Sizes
+from ....rm.api import JobState, ResourceManagerError
+from ..sizes import Overview, SizedJob, Sizes
 from .journal import Entry
 from .limits import AllowedWork
 from .queue import helped_job

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..base import user_folders
-from ..base.json_lines import JsonLines
+from ....base import user_folders
+from ....base.json_lines import JsonLines
 
 FILE = "log/resizes.jsonl"
 Entry = Mapping[str, Any]
