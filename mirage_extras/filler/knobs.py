@@ -46,7 +46,7 @@ ROWS = (
         "filler.words",
         "",
         path_text,
-        "work=SECONDS (or a FILE) save=S restore=S interval=S slot=S speed=C count=N, as docs/filler.md lists them",
+        "work=SECONDS (or a FILE) save=S restore=S interval=S slot=S speed=C count=N, as mirage_extras/filler/README.md lists them",
         "filler jobs: work of each, what a save and a start cost, seconds between saves, slot, speed",
         (*OF_BUILD, "simulate"),
         shown="10 h of work each, saved every 10 min",

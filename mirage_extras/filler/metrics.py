@@ -1,4 +1,4 @@
-"""Metrics of filler jobs (docs/filler.md): what they took of the machine while the workload lasted, and how much of it was useful.
+"""Metrics of filler jobs (README.md): what they took of the machine while the workload lasted, and how much of it was useful.
 
 An execution of a filler counts in the part of it that lies in the window; its useful work, and what it lost, in proportion.
 """

@@ -1,4 +1,4 @@
-"""Which jobs of a workload may change their size while they run, and between which sizes; docs/malleable.md.
+"""Which jobs of a workload may change their size while they run, and between which sizes; mirage_extras/malleable/README.md.
 
 A malleable job has whole nodes. Its words (slurm_mirage.extras.malleable.words) say between which numbers of nodes it changes, and
 how fast it is with each of them.

@@ -13,8 +13,10 @@ import threading
 import time
 import traceback
 from contextlib import suppress
+from importlib import import_module
 from string import ascii_lowercase
 
+from mirage import ROOT
 from tests.faults import (  # noqa: F401
     campaigns,
     clock,
@@ -25,7 +27,6 @@ from tests.faults import (  # noqa: F401
     inputs,
     interrupts,
     links,
-    malleable,
     neighbours,
     openpbs,
     processes,
@@ -36,6 +37,8 @@ from tests.faults.lane import Lane
 from tests.faults.table import FAULTS, Fault, Result, Skipped, Wrong, write_page
 
 MOST_LANES = 4
+for path in sorted(ROOT.glob("mirage_extras/*/tests/faults.py")):
+    import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Filler jobs on hosts: the feeder, which submits them beside a replay, and what Slurm needs for that (docs/filler.md)."""
+"""Filler jobs on hosts: the feeder, which submits them beside a replay, and what Slurm needs for that (README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of Slurm with which filler jobs give up their nodes, save themselves and go on (docs/filler.md)."""
+"""Settings of Slurm with which filler jobs give up their nodes, save themselves and go on (mirage_extras/filler/README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filler jobs: Slurm's commands for `rm.fillers` (docs/filler.md)."""
+"""Filler jobs: Slurm's commands for `rm.fillers` (mirage_extras/filler/README.md)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ...jobs.decimals import DECIMAL, DECIMALS, LARGEST_NUMBER, decimal_text, se
 
 NO, SLOTS, PLANNED = "no", "slots", "planned"
 """Values of FILLER: no fillers; fillers that end with their slot; fillers that run until a job of the workload is planned on their
-node (docs/filler.md)."""
+node (mirage_extras/filler/README.md)."""
 FORM = "[work=SECONDS|FILE] [save=S] [restore=S] [interval=S] [slot=S] [speed=C] [count=N]"
 LARGEST_COUNT = 10_000_000
 EXIT_REQUEUE = 99

@@ -1,4 +1,4 @@
-"""Malleable jobs on hosts: the broker, which they ask for other sizes, and what Slurm needs for that (docs/malleable.md)."""
+"""Malleable jobs on hosts: the broker, which they ask for other sizes, and what Slurm needs for that (README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size of running jobs: Slurm's commands for `rm.sizes` (docs/malleable.md).
+"""The size of running jobs: Slurm's commands for `rm.sizes` (mirage_extras/malleable/README.md).
 
 A job grows by a second allocation that depends on it (`expand:JOB`) and is then updated to 0 nodes, which merges it into the job.
 That needs SchedulerParameters=permit_job_expansion. Before release 24.11 a job that has changed its size can be changed again only

@@ -1,4 +1,4 @@
-"""Settings and releases of Slurm with which jobs change their size (docs/malleable.md)."""
+"""Settings and releases of Slurm with which jobs change their size (mirage_extras/malleable/README.md)."""
 
 from __future__ import annotations
 

@@ -53,5 +53,5 @@ def wanted(module: str, name: str, settings: Mapping[str, Any]) -> list[tuple[An
     """
     there = {each.name for each in pkgutil.iter_modules(__path__)}
     if absent := sorted(set(settings) - there):
-        raise WrongUse(f"there is no folder {absent[0]} in mirage_extras", parameter="extras", value=absent[0])
+        raise WrongUse(f"there is no folder {absent[0]} in mirage_extras")
     return [(member, settings[extra]) for extra, member in _offers(module, name).items() if extra in settings]

@@ -216,7 +216,7 @@ def test_the_digest_depends_on_everything_that_a_node_reads(call: Caller, params
             {"partitions": [{"MaxTime": 5}]},
             "wrong use: slurm.conf: partition '': the name is not one word without quotes and , | = # \\",
         ),
-        ({"extras": {"none": {}}}, "wrong use: EXTRAS=none: there is no folder none in mirage_extras"),
+        ({"extras": {"none": {}}}, "wrong use: there is no folder none in mirage_extras"),
         (
             {"partitions": [{"name": "p", "State": "UP\nNodeName=x"}]},
             "wrong use: slurm.conf: PartitionName=p: State: has the control character U+000A",

@@ -22,7 +22,7 @@ from slurm_mirage.rm.slurm import daemon_log
 
 ROOT = Path(__file__).parents[3]
 MODULES = sorted(path for path in (ROOT / "library").glob("*.py") if path.stem != "__init__")
-ROLES = sorted(path.parent for path in (ROOT / "roles").glob("*/meta"))
+ROLES = sorted(path.parent for folder in ("roles", "mirage_extras/*/roles") for path in ROOT.glob(f"{folder}/*/meta"))
 
 
 class Seen(Exception):
@@ -141,7 +141,11 @@ def anchors(document: Path) -> set[str]:
 def test_links_between_documents_lead_somewhere() -> None:
     documents = [
         *ROOT.glob("*.md"),
-        *(path for folder in ("docs", "studies", "files", "roles", "molecule") for path in (ROOT / folder).rglob("*.md")),
+        *(
+            path
+            for folder in ("docs", "studies", "files", "roles", "molecule", "mirage_extras")
+            for path in (ROOT / folder).rglob("*.md")
+        ),
     ]
     broken = []
     for document in documents:

@@ -11,19 +11,22 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "module_utils/slurm_mirage"
-MODULES = sorted(path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
+EXTRAS = sorted(PACKAGE.glob("extras/*/"))
+"""Links, which `**` does not follow."""
+SOURCES = sorted([*PACKAGE.rglob("*.py"), *(path for extra in EXTRAS for path in extra.glob("**/*.py"))])
+MODULES = sorted(path.relative_to(PACKAGE.parent).with_suffix("") for path in SOURCES)
 ON_HOSTS = sorted(path for path in (ROOT / "library").glob("*.py") if path.stem != "run_collection")
 ON_HOSTS += [PACKAGE.parent / name for name in ("module_main.py", "doc_fragments/shared.py")]
 
 
-@pytest.mark.parametrize("path", [*sorted(PACKAGE.rglob("*.py")), *ON_HOSTS], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*SOURCES, *ON_HOSTS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_grammar_is_that_of_python_3_9(path: Path) -> None:
     ast.parse(path.read_text(), feature_version=(3, 9))
 
 
 def test_functions_and_types_of_the_standard_library_are_those_of_python_3_9() -> None:
     command = [str(Path(sys.executable).parent / "vermin"), "--target=3.9-", "--violations", "--eval-annotations", "--no-tips"]
-    done = subprocess.run([*command, PACKAGE, *ON_HOSTS], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, PACKAGE, *EXTRAS, *ON_HOSTS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 

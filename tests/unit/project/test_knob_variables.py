@@ -13,7 +13,7 @@ from mirage.knobs.table import TABLE
 
 ROOT = Path(__file__).parents[3]
 COMMON = ROOT / "inventories/common/group_vars/all.yml"
-FILES = [COMMON, *sorted(ROOT.glob("roles/*/defaults/main.yml"))]
+FILES = [COMMON, *sorted(path for place in ("", "mirage_extras/*/") for path in ROOT.glob(f"{place}roles/*/defaults/main.yml"))]
 KNOBS = [knob for knob in TABLE if knob.variable]
 
 

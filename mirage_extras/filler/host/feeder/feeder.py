@@ -1,4 +1,4 @@
-"""Feeds a cluster with filler jobs beside the replay of a workload (docs/filler.md).
+"""Feeds a cluster with filler jobs beside the replay of a workload (mirage_extras/filler/README.md).
 
 A thread of the replay's process looks at the queue every few virtual seconds, and submits fillers, has them save themselves, and
 gives them back the time limit that the scheduler lowered. It is killed with the replay, and goes on with it: it knows its fillers

@@ -1,4 +1,4 @@
-"""The lines that malleable jobs and the broker send each other (docs/malleable.md).
+"""The lines that malleable jobs and the broker send each other (mirage_extras/malleable/README.md).
 
 A request is one line of ASCII of at most LONGEST bytes. The number of nodes in an answer is what the job has got.
 """
