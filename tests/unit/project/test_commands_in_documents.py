@@ -254,7 +254,7 @@ def test_a_mistake_is_named(line: str, mistake: str) -> None:
         "make infra NODES=20 BED=mybed",
         "make -C files/sigsleep sanitize",
         "SLURM_MIRAGE_INSTANCE=/var/lib/slurm-mirage/fe .venv/bin/pytest -m cluster tests/cluster/test_front_ends.py",
-        "ansible-playbook -i inventories/common -i INVENTORY mirage_extras/filler/playbooks/filler_container.yml -e mirage_nodes=100 --check",
+        "ansible-playbook -i inventories/common -i INVENTORY mirage_extras/filler/playbooks/filler_container.yml --check",
         ".venv/bin/python -m benchmarks.PART SIZES",
         "python3 $P/filler_container.py check",
         "mirage --help",

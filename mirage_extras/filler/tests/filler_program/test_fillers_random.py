@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_mirage.extras.filler.words import EXIT_REQUEUE, Filler
+from tests.sigsleep.conftest import Job, wait_until
+from tests.sigsleep.event_clock import SECOND, EventClock
 
-from .conftest import Job, wait_until
-from .event_clock import SECOND, EventClock
 from .test_fillers import Fillers
 
 FAR = 2**63

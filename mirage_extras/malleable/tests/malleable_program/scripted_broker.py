@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from .conftest import wait_until
+from tests.sigsleep.conftest import wait_until
 
 CLOSES = None
 SILENT = b""

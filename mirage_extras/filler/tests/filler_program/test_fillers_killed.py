@@ -12,8 +12,7 @@ from signal import SIGCONT, SIGKILL, SIGTERM, SIGTSTP, SIGUSR1
 
 from slurm_mirage.extras.filler.filler_log import Cause, FillerRecord, read_fillers
 from slurm_mirage.extras.filler.words import EXIT_REQUEUE, Filler
-
-from .event_clock import SECOND
+from tests.sigsleep.event_clock import SECOND
 
 SPEED = 200  # virtual seconds per second
 FILLERS = 16

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.extras.malleable.words import Malleable, Speedup
 from slurm_mirage.jobs.sigsleep_log import MalleableRecord, SizeKind
+from tests.sigsleep.conftest import Job, wait_until
+from tests.sigsleep.event_clock import NEVER, SECOND, EventClock
 
-from .conftest import Job, wait_until
-from .event_clock import NEVER, SECOND, EventClock
 from .scripted_broker import CLOSES, SILENT, Broker
 
 Start = Callable[..., Job]

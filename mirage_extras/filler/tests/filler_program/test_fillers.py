@@ -15,9 +15,8 @@ import pytest
 
 from slurm_mirage.extras.filler.filler_log import LAYOUT, Cause, FillerRecord, pack_filler, read_fillers, scan_fillers
 from slurm_mirage.extras.filler.words import EXIT_REQUEUE, Filler
-
-from .conftest import Job
-from .event_clock import NEVER, SECOND, EventClock
+from tests.sigsleep.conftest import Job
+from tests.sigsleep.event_clock import NEVER, SECOND, EventClock
 
 READY, INTERVAL, REQUEST, SLOT, END, SIGNAL = Cause
 USUAL = Filler(work=(100.0,), save=2, restore=5, interval=40, slot=600)
