@@ -19,8 +19,6 @@ class MalleableSigsleep(Sigsleep):
     broker: str = ""
     """Path of the broker's socket."""
 
-    resizable = True
-
     @classmethod
     def of_run(cls, settings: RunSettings) -> MalleableSigsleep:
         """As `Sigsleep.of_run`, with the setting broker of run.json. Raises WrongUse."""

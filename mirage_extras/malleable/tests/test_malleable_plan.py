@@ -27,7 +27,6 @@ def settings(**content: Any) -> RunSettings:
 def test_malleable_jobs_get_their_words_and_others_the_same_line() -> None:
     kind = kind_of(settings(kind="malleable", broker="/srv/my cluster/broker.socket"))
     assert isinstance(kind, MalleableSigsleep)
-    assert kind.resizable
     assert kind.command_line(ROW, 1.5, 12.25) == Sigsleep("s", "l", None).command_line(ROW, 1.5, 12.25)
     row = replace(ROW, nodes=2, extras={"malleable": "1:8:2:- check=5 async"})
     line = kind.command_line(row, 1.5, 12.25)

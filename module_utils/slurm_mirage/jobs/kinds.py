@@ -35,11 +35,6 @@ class JobKind(Protocol):
     """How the jobs of a run are executed and recorded."""
 
     @property
-    def resizable(self) -> bool:
-        """Whether a job may get other nodes while it runs."""
-        ...
-
-    @property
     def record(self) -> Path:
         """The file on this host to which the programs of all jobs write what they did."""
         ...
@@ -65,8 +60,6 @@ class Sigsleep(JobKind):
     record_path: str
     clock: str | None
     """The clock file that it sleeps by; None in real time."""
-
-    resizable = False
 
     @classmethod
     def of_run(cls, settings: RunSettings) -> Sigsleep:

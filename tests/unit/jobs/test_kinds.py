@@ -56,7 +56,7 @@ def test_sigsleeps_record_is_read_up_to_what_is_whole(length: int) -> None:
 def test_the_kind_is_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = Sigsleep("s", "l", None)
     assert kind_of(settings()) == kind_of(settings(kind="sigsleep")) == chosen
-    assert (chosen.record, chosen.resizable) == (Path("l"), False)
+    assert chosen.record == Path("l")
     monkeypatch.setitem(kinds.KINDS, "other", lambda content: KIND)
     assert kind_of(settings(kind="other")) is KIND
     with pytest.raises(WrongUse, match=r"kind 'mpi': may be one of .*other, sigsleep"):
