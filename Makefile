@@ -180,7 +180,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	set -e; for folder in $(EXTRA_PROGRAMS); do MYPYPATH=$$folder $(BIN)/mypy $$folder/*.py; done
+	set -e; for folder in $(EXTRA_PROGRAMS); do MYPYPATH=$$folder $(BIN)/mypy --no-namespace-packages $$folder/*.py; done
 	$(BIN)/mypy files/capture/mirage-capture
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
