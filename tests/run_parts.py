@@ -22,6 +22,12 @@ from slurm_mirage.base import processes
 ROOT = Path(__file__).parents[1]
 OPENPBS = Path("/var/cache/slurm-mirage/source/openpbs.tar.gz")
 """Where an earlier test has kept the archive of OpenPBS's source."""
+BUILT = "multihost, build"
+"""Name of the part that builds the hosts and the cluster of the scenario multihost."""
+BUILD = ("destroy", "create", "check", "converge", "idempotence", "verify")
+AFTER_BUILD = ("side-effect", "destroy")
+UNTIMED = ("source", "openstack")
+"""Scenarios that measure no times: they may run beside the unit tests."""
 PATIENCE = 60.0
 """Seconds that a part has for its end after SIGTERM."""
 
@@ -33,6 +39,7 @@ class Part:
     after: parts that have to succeed before.
     width: number of lanes it takes, as it keeps so many processors busy.
     niceness: added to that of its processes.
+    is_timed: whether it measures times, so that it does not start before all parts of more than one lane have ended.
     """
 
     name: str
@@ -40,13 +47,14 @@ class Part:
     after: Sequence[str] = ()
     width: int = 1
     niceness: int = 0
+    is_timed: bool = False
 
 
 @dataclass
 class Outcome:
     """How a part ended. Steps are pairs of a name and seconds; `code` is None for a part that was not run.
 
-    busy: seconds of processors that its processes took, without those that became children of process 1.
+    busy: seconds of processors that its processes took, without those that became children of process 1. began: whether it was run.
     """
 
     part: Part
@@ -55,6 +63,7 @@ class Outcome:
     steps: list[tuple[str, float]] = field(default_factory=list)
     output: list[str] = field(default_factory=list)
     busy: float = 0.0
+    began: bool = False
 
     @property
     def summary(self) -> str:
@@ -68,8 +77,8 @@ def scenarios() -> tuple[list[str], list[str]]:
     has_openpbs = os.environ.get("OPENPBS_SOURCE") or OPENPBS.exists()
     names = [path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")]
     skipped = [name for name in names if name == "openpbs" and not has_openpbs]
-    # In the cloud nothing is timed, so it may run beside the unit tests; the others begin with those that take the longest.
-    order = ["openstack", "multihost", "local", "multihost_trixie"]
+    # Those that take the longest are first.
+    order = ["multihost", "multihost_trixie", "local", "source", "openstack"]
     chosen = set(names) - set(skipped)
     return [*(name for name in order if name in chosen), *sorted(chosen - set(order))], skipped
 
@@ -84,8 +93,27 @@ def preparations() -> list[Part]:
 
 
 def molecule_parts() -> list[Part]:
-    trees = {"multihost": ["bookworm"], "multihost_trixie": ["trixie"]}
-    return [Part(name, ["molecule", "test", f"--scenario-name={name}"], trees.get(name, ())) for name in scenarios()[0]]
+    """The scenarios. The hosts of the longest one are built in a part of its own, which is not timed."""
+    trees = {"multihost": [BUILT], "multihost_trixie": ["trixie"]}
+    tests = {"multihost": ["sh", "-c", _molecule("multihost", AFTER_BUILD)]}
+    return [
+        Part(BUILT, ["sh", "-c", _molecule("multihost", BUILD)], ["bookworm"]),
+        *(
+            Part(
+                name,
+                tests.get(name, ["molecule", "test", f"--scenario-name={name}"]),
+                trees.get(name, ()),
+                is_timed=name not in UNTIMED,
+            )
+            for name in scenarios()[0]
+        ),
+    ]
+
+
+def _molecule(scenario: str, steps: Sequence[str]) -> str:
+    """Shell commands that run steps of a scenario. After a step that fails its machines are removed."""
+    lines = [f"molecule {step} --scenario-name={scenario}" for step in steps]
+    return f"{' && '.join(lines)} || {{ molecule destroy --scenario-name={scenario}; exit 1; }}"
 
 
 def all_parts() -> list[Part]:
@@ -94,8 +122,8 @@ def all_parts() -> list[Part]:
         Part("unit", ["make", "unit"], width=os.cpu_count() or 1),
         *preparations(),
         *molecule_parts(),
-        Part("faults-quick", ["make", "faults-quick"]),
-        Part("lint", ["make", "lint"], niceness=15),
+        Part("faults-quick", ["make", "faults-quick"], is_timed=True),
+        Part("lint", ["make", "lint"], niceness=15, is_timed=True),
     ]
 
 
@@ -155,6 +183,7 @@ class Parts:
                     continue
                 self._waiting.remove(part)
                 self._free -= self._width(part)
+                self.outcomes[part.name].began = True
             threads.append(threading.Thread(target=self._run, args=(part,)))
             threads[-1].start()
         for thread in threads:
@@ -174,9 +203,16 @@ class Parts:
             if never.intersection(part.after):
                 never.add(part.name)
                 self._waiting.remove(part)
+            elif part.is_timed and self._wide_parts_left():
+                continue
             elif self._width(part) <= self._free and all(codes[name] == 0 for name in part.after):
                 return part
         return None
+
+    def _wide_parts_left(self) -> bool:
+        """Whether parts of more than one lane wait or run."""
+        begun = [outcome.part for outcome in self.outcomes.values() if outcome.began and outcome.code is None]
+        return any(part.width > 1 for part in (*self._waiting, *begun))
 
     def _run(self, part: Part) -> None:
         outcome = self.outcomes[part.name]

@@ -132,12 +132,16 @@ static int64_t last_instant(void)
     return anchor->calendar + passed;
 }
 
-/* Notes an instant on both clocks for conversions of real instants. */
+/* Notes an instant on both clocks for conversions of real instants: in the file, then in the page. */
 static void note_history(int64_t calendar)
 {
     int64_t point[2] = {read_clock(CLOCK_REALTIME), calendar};
+    uint64_t number = page->noted;
     _Static_assert(sizeof point == POINT_SIZE, "the format is fixed");
     (void)!write(history_file, point, sizeof point);
+    page->points[number % KEPT_POINTS].real = point[0];
+    page->points[number % KEPT_POINTS].calendar = point[1];
+    page->noted = number + 1;
 }
 
 /* ---- the record of wakes ---- */

@@ -579,13 +579,18 @@ int64_t event_timer_left(uintptr_t key, int64_t *interval)
 
 /* ---- times of files ---- */
 
-struct point {
+/* A point of the history, and the instants around a real one: `before` or `after` has real 0 if there is none. */
+struct instants {
     int64_t real, virtual;
 };
 
-static struct point point_at(int history, off_t index)
+struct around {
+    struct instants before, after;
+};
+
+static struct instants point_at(int history, off_t index)
 {
-    struct point point = {0, 0};
+    struct instants point = {0, 0};
     (void)!pread(history, &point, sizeof point, index * (off_t)sizeof point);
     return point;
 }
@@ -595,8 +600,6 @@ static off_t first_after(int history, off_t count, int64_t real)
 {
     off_t first = 0;
     off_t above = count;
-    if (count > 0 && point_at(history, count - 1).real <= real) /* as for most files whose times Slurm asks for */
-        return count;
     while (first < above) {
         off_t middle = first + (above - first) / 2;
         if (point_at(history, middle).real > real)
@@ -605,6 +608,42 @@ static off_t first_after(int history, off_t count, int64_t real)
             first = middle + 1;
     }
     return first;
+}
+
+/* The points around `real` in the file. */
+static struct around in_file(int64_t real)
+{
+    struct around around = {0};
+    int history = open(history_path, O_RDONLY | O_CLOEXEC);
+    off_t count = history < 0 ? 0 : lseek(history, 0, SEEK_END) / (off_t)sizeof around.before;
+    off_t first = first_after(history, count, real);
+    if (first > 0)
+        around.before = point_at(history, first - 1);
+    if (first < count)
+        around.after = point_at(history, first);
+    if (history >= 0)
+        close(history);
+    return around;
+}
+
+/*
+ * The same among the last points, which are in the page. False if the one before `real` is not there, or was written over
+ * meanwhile. One place is left out, which the coordinator may be writing.
+ */
+static bool in_page(int64_t real, struct around *around)
+{
+    uint64_t noted = event_page->noted;
+    struct instants after = {0, 0};
+    for (uint64_t number = noted; number > 0 && noted - number < KEPT_POINTS - 1; number--) {
+        const struct noted_point *point = &event_page->points[(number - 1) % KEPT_POINTS];
+        struct instants instants = {point->real, point->calendar};
+        if (instants.real <= real) {
+            *around = (struct around){instants, after};
+            return event_page->noted - (number - 1) < KEPT_POINTS;
+        }
+        after = instants;
+    }
+    return false;
 }
 
 /* Instants between two points of the history, which do not change any more. `is_changing`: only one thread writes at a time. */
@@ -635,33 +674,28 @@ static void keep(int64_t real, int64_t virtual)
 
 int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtual)
 {
-    struct point before = {anchor_real, anchor_virtual};
-    struct point after = {0, 0};
     int64_t now = event_now();
     int64_t instant;
     real += FILE_TICK;
     if (is_known(real, &instant))
         return instant;
-    int history = open(history_path, O_RDONLY | O_CLOEXEC);
-    off_t count = history < 0 ? 0 : lseek(history, 0, SEEK_END) / (off_t)sizeof before;
-    off_t first = first_after(history, count, real);
-    if (first > 0)
-        before = point_at(history, first - 1);
-    if (first < count)
-        after = point_at(history, first);
-    if (history >= 0)
-        close(history);
+    struct around around;
+    if (!in_page(real, &around))
+        around = in_file(real);
+    bool is_last = around.after.real == 0;
+    if (around.before.real == 0)
+        around.before = (struct instants){anchor_real, anchor_virtual};
     /*
      * Between two points of a clock with a driver time has mostly jumped. It is not known which files were written before a jump,
      * so none is dated too early. Without a driver points are further apart, and time is as fast as real time.
      */
-    if (first == count)
-        after = (struct point){real_ns(CLOCK_REALTIME), now};
-    int64_t since = after.real - real;
-    instant = after.virtual - (since > STEP_OF_JUMPS ? since - STEP_OF_JUMPS : 0);
-    if (instant < before.virtual)
-        instant = before.virtual;
-    if (first < count)
+    if (is_last)
+        around.after = (struct instants){real_ns(CLOCK_REALTIME), now};
+    int64_t since = around.after.real - real;
+    instant = around.after.virtual - (since > STEP_OF_JUMPS ? since - STEP_OF_JUMPS : 0);
+    if (instant < around.before.virtual)
+        instant = around.before.virtual;
+    if (!is_last)
         keep(real, instant);
     return instant < now ? instant : now;
 }

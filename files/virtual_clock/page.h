@@ -83,6 +83,14 @@ struct look {
     _Atomic int64_t mono;     /* real instant (CLOCK_MONOTONIC, ns) after its wake-up; odd: the wait ended with this look */
 };
 
+/* A point of the history: the same instant on both clocks, in ns since the epoch. */
+struct noted_point {
+    _Atomic int64_t real, calendar;
+};
+
+/* The last points are in the page, too, so that the times of most files are found without a system call: number N at N % KEPT. */
+enum { KEPT_POINTS = 128 };
+
 struct page {
     char magic[8];
     _Atomic int64_t uptime_offset; /* the virtual calendar minus the virtual monotonic clock */
@@ -113,6 +121,8 @@ struct page {
     _Atomic int64_t origin;                  /* virtual instant of the run's start, from which the record of wakes counts */
     _Atomic uint64_t wakes, fingerprint;     /* waits that were served since, and a hash of them */
     _Atomic int64_t leap;                    /* virtual instant to which the driver has the clock set; 0: none */
+    _Atomic uint64_t noted;                  /* number of points that were noted since the page was made */
+    struct noted_point points[KEPT_POINTS];
     _Alignas(4096) struct slot slots[SLOTS];
     _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */
     struct look looked[KEPT_LOOKS];    /* the last ones: number N, counted by `looks`, at N % KEPT_LOOKS */
@@ -131,7 +141,7 @@ static inline int64_t instant_after(int64_t calendar, int64_t speed, int64_t lim
 _Static_assert(offsetof(struct page, latch) == 16 && offsetof(struct page, anchors) == 32, "the layout is fixed");
 _Static_assert(offsetof(struct page, tickets) == 96 && offsetof(struct page, figures) == 128, "the layout is fixed");
 _Static_assert(offsetof(struct page, scheduler) == 256 && offsetof(struct page, slots) == 4096, "the layout is fixed");
-_Static_assert(offsetof(struct page, leap) == 296, "the layout is fixed");
+_Static_assert(offsetof(struct page, leap) == 296 && offsetof(struct page, points) == 312, "the layout is fixed");
 _Static_assert(sizeof(struct slot) == 32, "the layout is fixed");
 
 #endif

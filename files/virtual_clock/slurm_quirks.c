@@ -3,6 +3,7 @@
 #include "slurm_quirks.h"
 #include "event_clock.h"
 #include "instants.h"
+#include "log_lines.h"
 #include "virtual_clock.h"
 
 #include <errno.h>
@@ -63,6 +64,7 @@ void set_up_quirks(void)
         event_page->scheduler = (int32_t)getpid();
     if (event_page)
         name_waits();
+    set_up_log_lines(is_controller);
     saves_to_memory = is_controller && saves && strcmp(saves, "memory") == 0;
 }
 

@@ -27,8 +27,9 @@ from mirage.experiment.prepare import Prepared
 from mirage.experiment.runs import calibration_of
 from mirage.experiment.speed_choice import Choice, Cost, Demand
 from mirage.knobs.parse import AUTO, Speed
-from mirage.records.collect import Collected, collect
+from mirage.records.collect import collect
 from mirage.records.file_names import CALIBRATION_FILE, EXPERIMENT_FILE, PLAN_FILE, WORKLOAD_FILE
+from mirage.records.record import RunRecord
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import NS
 from mirage.terminal.screen import Screen
@@ -128,13 +129,13 @@ class Measurement:
 
 def measure(run: RunFolder) -> Measurement:
     """Read the costs from the records of a calibration. Raises Failed unless all of its jobs completed."""
-    collected = collect(run)
-    incomplete = collected.jobs.filter(col("state") != "COMPLETED")
-    if incomplete.height or collected.unsubmitted:
+    record = collect(run)
+    incomplete = record.jobs.filter(col("state") != "COMPLETED")
+    if incomplete.height or record.replay.unsubmitted:
         states = ", ".join(f"{count} {state}" for state, count in incomplete["state"].value_counts(sort=True).iter_rows())
         raise Failed(f"SPEED=auto: jobs of the calibration did not complete ({states or 'not submitted'}): see {run.path}")
-    speed = collected.time.clock.speed
-    parts = collected.jobs.join(collected.evidence.select("id", "stretch"), on="id", maintain_order="left")
+    speed = record.time.clock.speed
+    parts = record.jobs.join(record.evidence.select("id", "stretch"), on="id", maintain_order="left")
     alone, burst = parts.filter(col("id") <= ALONE), parts.filter(col("id").is_between(ALONE + 1, ALONE + BURST))
     hold_p50 = max(0.0, _quantile(alone["stretch"], 0.5) / speed)
     submit = max(0.0, _quantile(alone["submit_lag"], 0.5) / speed)
@@ -147,7 +148,7 @@ def measure(run: RunFolder) -> Measurement:
         launch=max(0.0, seconds - submit),
         backfill=_backfill(run.diagnostics, speed),
     )
-    return Measurement(cost, 1 / seconds, *(_busy(run.samples, part, collected) for part in (alone, burst)))
+    return Measurement(cost, 1 / seconds, *(_busy(run.samples, part, record) for part in (alone, burst)))
 
 
 def _quantile(values: pl.Series, share: float) -> float:
@@ -176,11 +177,11 @@ def _backfill(diagnostics: pl.DataFrame, speed: float) -> float | None:
     return None if seconds is None else seconds * 1e-6 / speed
 
 
-def _busy(samples: pl.DataFrame, part: pl.DataFrame, collected: Collected) -> float | None:
+def _busy(samples: pl.DataFrame, part: pl.DataFrame, record: RunRecord) -> float | None:
     """Mean busy share of the host's processors from the first submission to the last end in `part`; None without samples."""
     if not {"virtual", "cpu_busy"} <= set(samples.columns):
         return None
-    during = samples.filter(collected.time.trace(col("virtual") * NS).is_between(part["submit"].min(), part["end"].max()))
+    during = samples.filter(record.time.trace(col("virtual") * NS).is_between(part["submit"].min(), part["end"].max()))
     share: float | None = during.select(col("cpu_busy").mean()).item()
     return None if share is None else round(share, 3)
 

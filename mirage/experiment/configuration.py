@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -136,8 +137,24 @@ def of(scheduler: SchedulerKnobs) -> Configuration:
 
 
 def site_of(scheduler: SchedulerKnobs) -> SiteConf | None:
-    """Read SLURM_CONF. None if it is not given."""
-    return site_conf.read(scheduler.slurm_conf, scheduler.accounting) if scheduler.slurm_conf else None
+    """Read SLURM_CONF, once in a process unless the file changes. None if it is not given. Callers change nothing in it."""
+    path = scheduler.slurm_conf
+    return _site(path, scheduler.accounting, _identity(Path(path))) if path else None
+
+
+@lru_cache(maxsize=4)
+def _site(path: str, accounting: str, identity: tuple[int, int, int] | None) -> SiteConf:
+    del identity
+    return site_conf.read(path, accounting)
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    """Tells a file from what it was before a change; None if it cannot be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def read(path: Path, site: SiteConf | None = None) -> Configuration:

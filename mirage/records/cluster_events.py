@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +121,12 @@ class ClusterEvents:
     events: Sequence[RunEvent] = ()
     absences: Sequence[Absence] = ()
     reservations: Sequence[Reservation] = ()
+    caused: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CAUSED_SCHEMA))
+    """Columns of `CAUSED_SCHEMA`: executions that ended before their time, with the events that ended them."""
+    availability: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=AVAILABILITY_SCHEMA))
+    """Columns of `AVAILABILITY_SCHEMA`: when nodes were out of service, or emptied for maintenance."""
+    halted: float = 0.0
+    """Total time for which no job could start after events that ended the controller."""
 
     def __bool__(self) -> bool:
         return bool(self.events)

@@ -17,18 +17,18 @@ jobs that keep their own times, or that of the replay's plan, postponed by inter
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import polars as pl
 from polars import col
 
-from mirage.metrics.availability import AVAILABILITY_SCHEMA
-from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
+from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, JOBS_SCHEMA
 from mirage.records import aspects, cluster_events, disagreements
-from mirage.records.aspects import OfRun, Sources
+from mirage.records.aspects import Sources
 from mirage.records.file_names import EVENTS_FILE, JOURNAL_FILE, PLAN_FILE
+from mirage.records.record import EventClock, Launches, ManagerFacts, ReplayAccount, RunRecord, Tables
 from mirage.records.run_clock import is_event, may_be_event
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_records import (
@@ -54,11 +54,7 @@ from slurm_mirage.jobs.plan import COLUMNS, EXTRA_COLUMNS, PlanRow, cells
 from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED, Freed
-from slurm_mirage.rm.evidence import Names
-from slurm_mirage.rm.managers import DEFAULT
-from slurm_mirage.rm.registry import IMPLEMENTATIONS
 
-Of = TypeVar("Of", bound=OfRun)
 _JOB = ["id", "slurm_id"]
 _TYPES = {int: pl.Int64, float: pl.Float64, str: pl.String}
 _HINTS = get_type_hints(PlanRow)
@@ -66,133 +62,9 @@ _PLAN: Schema = {
     "runtime_virtual" if name == "runtime" else name: _TYPES[(get_args(_HINTS.get(name)) or (_HINTS.get(name, str),))[0]]
     for name in COLUMNS
 }
-PLACEMENTS_SCHEMA: Schema = {
-    "job": pl.Int64,
-    "start": pl.Float64,
-    "end": pl.Float64,
-    "hosts": pl.String,
-    "processors": pl.Int64,
-}
-"""Executions of jobs, and parts of them before changes of size; instants of those before the last one are the manager's whole
-seconds. `hosts` is a list of nodes, the end is when the processors were free again, null if it is not known."""
 
 
-@dataclass(frozen=True)
-class Collected:
-    """The records of a run. Times are trace seconds, null is unknown."""
-
-    jobs: pl.DataFrame
-    """A row per submitted job, in order of submission, with the columns of `JOBS_SCHEMA`. Start, end and time suspended of a job
-    that Slurm requeued are those of its last execution; it has no start if it was cancelled in the queue, or not started again."""
-    suspensions: pl.DataFrame
-    """Columns job, suspend, resume: suspensions of all executions."""
-    evidence: pl.DataFrame
-    """A row per job, in the same order, with id and these columns:
-
-    slurm_id, restarts, cancel_wanted, limit_extended, whole_nodes; user, group, executable, queue as in the workload
-    dependent: whether it was submitted with a dependency
-    request: what else it asked for beside processors, memory for each, and a partition (`Request.words`)
-    array: the id of task 0 of its array, null if it is not a task
-    at_once: how many tasks of its array may run at once; null: any number, or no array
-    memory: MiB per processor that it was submitted with; null if none
-    limited: whether it was submitted under an account or a QOS, which may have limits (see `wait_causes.with_told_limits`)
-    recorded: whether sigsleep has a record of the last execution
-    allocated: processors; null if it never ran
-    run_time: run time of the last execution; for a job that started once end - start - suspended
-    launch: real seconds from Slurm's start to sigsleep's, up to 1 virtual second too long (Slurm truncates its start)
-    suspended_apart: difference of sigsleep's and Slurm's times suspended, for jobs that were suspended and started once; null if
-        only one of them is known
-    stretch: time for which Slurm held processors in the last execution beyond the planned run time and suspensions, +- 1 virtual
-        second; of jobs killed at their time limit in their first execution beyond the limit, less what the manager itself takes to
-        kill them (`Records.over_limit`); null for jobs that did not end in one of these ways
-    expected: what a job that may change its size should have taken with the sizes that it had, their costs, and its own waits; null
-        for others, and without sigsleep's record
-    own_waits: time for which the program of such a job waited for an answer, by its own record; null for others
-    limit: time limit
-    slurm_submit, slurm_end: submission and last end as Slurm recorded them, truncated to 1 virtual second
-    own_end: the last end as sigsleep recorded it
-    launch_cost: by how much the run time of its sleep program was reduced to compensate for its launch (launch_cost.py)
-    launch_error: standard error of the cost of its launch; null if that was not measured
-    clipped: whether its planned run time was shorter than the cost of its launch, so that its program ran for 0 s
-    freed: from the end that Slurm recorded until its processors were free again; null if that is not known
-    vacated: instant at which jobs beside the workload's had left its nodes for it; null if they were not the last that held them
-    """
-    disagreements: pl.DataFrame
-    """Disagreements of the records: id (null: not about a job), kind, seconds (null: not about a time). docs/records.md lists the
-    kinds."""
-    time: TimeMap
-    retries: int
-    """Number of refused submissions that were repeated."""
-    resubmitted: int
-    """Number of jobs submitted again because the resource manager had lost them."""
-    interrupted: float
-    """Total time for which the replay was down; later submissions were postponed by it."""
-    halted: float
-    """Total time for which no job could start: from the last answer of a controller that died, and the halts."""
-    launch_cost: float | None
-    """What a launch costs, mean of the jobs; null if it was not measured, and nothing was taken off the jobs' programs."""
-    launch_cost_error: float | None
-    """Its standard error, the largest of all jobs'; null if it was not measured."""
-    launch_cost_reason: str
-    """What of it could not be measured; empty if all was that the jobs need."""
-    launches: LaunchCost
-    """What launches on few and on many nodes cost, in real seconds."""
-    freed_reason: str
-    """Why `freed` of the evidence is not known of any job; empty if it is."""
-    unsubmitted: int
-    """Jobs of the plan that were never submitted."""
-    foreign: pl.DataFrame
-    """Jobs that were in the cluster during the run, and that it did not submit: slurm_id, name, user."""
-    halts: Sequence[Mapping[str, Any]] = ()
-    """Times in which a controller that had not ended, or the replay, did nothing: what, since (real instant), seconds (real)."""
-    copies_cancelled: int = 0
-    """Second copies of jobs that the replay cancelled, after a restart of the controller."""
-    reruns_cancelled: int = 0
-    """Second runs of jobs that the replay cancelled, because the controller had forgotten their end when it was restarted."""
-    on_event_clock: bool = False
-    """Whether the run was on the event clock (run_clock.py)."""
-    may_have_event_clock: bool = False
-    """Whether the run was at a constant SPEED on a cluster of Slurm on one host, which can have the event clock (run_clock.py)."""
-    allocations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ALLOCATIONS_SCHEMA))
-    """Columns of `ALLOCATIONS_SCHEMA`: changes of size of the jobs' last executions."""
-    executions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXECUTIONS_SCHEMA))
-    """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
-    aspects: tuple[OfRun, ...] = ()
-    """What the aspects have that the run has."""
-    events: cluster_events.ClusterEvents = field(default_factory=cluster_events.ClusterEvents)
-    """The events of the run; none without EVENTS, FAILURES and MAINTENANCE."""
-    caused: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=cluster_events.CAUSED_SCHEMA))
-    """Columns of `cluster_events.CAUSED_SCHEMA`: executions that ended before their time, with the events that ended them."""
-    availability: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=AVAILABILITY_SCHEMA))
-    """Columns of `AVAILABILITY_SCHEMA`: when nodes were out of service, or emptied for maintenance."""
-    placements: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PLACEMENTS_SCHEMA))
-    """Columns of `PLACEMENTS_SCHEMA`: which nodes the executions of jobs had."""
-    limits_told: bool = False
-    """Whether `limited` of the evidence is from the manager's log (`wait_causes.with_told_limits`), not from accounts and QOS."""
-    halted_by_events: float = 0.0
-    """The part of `halted` after events that ended the controller."""
-    names: Names = IMPLEMENTATIONS[DEFAULT].records.names
-    """What the resource manager and its daemons are called."""
-    frees_at_end: bool = False
-    """Whether the resource manager's record ends a job when its processors are free: `freed` is not measured apart then."""
-
-    def of(self, kind: type[Of]) -> Of | None:
-        """What an aspect has of the run, by its class; None for a run without it."""
-        return next((of_run for of_run in self.aspects if isinstance(of_run, kind)), None)
-
-    @property
-    def changes_sizes(self) -> bool:
-        """Whether jobs of the run may change their number of nodes while they run."""
-        return any(of_run.changes_sizes for of_run in self.aspects)
-
-    @property
-    def beside(self) -> pl.DataFrame | None:
-        """Executions of jobs beside the workload's, on nodes that these left idle: start, end. None without such jobs."""
-        tables = [table for of_run in self.aspects if (table := of_run.beside()) is not None]
-        return pl.concat(tables) if tables else None
-
-
-def collect(run: RunFolder) -> Collected:
+def collect(run: RunFolder) -> RunRecord:
     """Joins the records of a run: workload, plan, journal, the resource manager's completion log (Slurm's is jobcomp.log), the
     jobs' own records and, if they exist, what the manager said of jobs after their end, when processors were free again (Slurm's
     is freed.csv), and the records of the aspects.
@@ -243,47 +115,56 @@ def collect(run: RunFolder) -> Collected:
     starts = pl.concat([jobs.select("id", "start", "end"), evidence.select("slurm_id")], how="horizontal")
     evidence = _with(evidence, [of_run.vacated(starts) for of_run in own], "vacated", pl.Float64)
     changes = [changed for of_run in own if (changed := of_run.allocations(joined)) is not None]
-    return Collected(
-        jobs=jobs,
+    events = replace(
+        events,
+        caused=pl.concat([cluster_events.caused(events, lines, time, halted_by_events), told_late.drop_nulls("cause")]),
+        availability=cluster_events.availability(events, lines, time, layout),
+        halted=halted_by_events,
+    )
+    told = [
+        disagreements.contradictions(joined, time, manager, held, told_late["job"].to_list()),
+        disagreements.strays(submitted, lines, aftermath, records),
+        disagreements.of_damage(damage),
+    ]
+    tables = Tables(
         suspensions=_suspensions(pauses.join(submitted, on=_JOB, how="semi"), time),
         executions=_executions(runs, records, joined, time),
-        evidence=evidence,
-        disagreements=pl.concat(
-            [
-                disagreements.contradictions(joined, time, manager, held, told_late["job"].to_list()),
-                disagreements.strays(submitted, lines, aftermath, records),
-                pl.DataFrame({"kind": damage}, schema_overrides=disagreements.SCHEMA).select(
-                    id=pl.lit(None, pl.Int64), kind="kind", seconds=pl.lit(None, pl.Float64)
-                ),
-            ]
-        ),
-        time=time,
+        allocations=pl.concat([pl.DataFrame(schema=ALLOCATIONS_SCHEMA), *changes]),
+        placements=_placements(lines, jobs, evidence, time),
+        disagreements=pl.concat(told),
+        foreign=foreign.filter(~of_run.is_own() for of_run in own) if own else foreign,
+    )
+    return RunRecord(
+        jobs,
+        evidence,
+        time,
+        tables,
+        replay=_replay_account(journal, clock, plan.height - submitted.height),
+        launches=_launches(journal.launch_cost, joined),
+        event_clock=EventClock(is_event(settings), may_be_event(settings, run.experiment)),
+        manager=ManagerFacts(manager.frees_at_end, freed.reason),
+        names=manager.names,
+        events=events,
+        aspects=own,
+    )
+
+
+def _replay_account(journal: Journal, clock: Clock, unsubmitted: int) -> ReplayAccount:
+    return ReplayAccount(
         retries=journal.retries,
         resubmitted=journal.resubmitted,
         interrupted=clock.real_to_trace(journal.interrupted),
         halted=clock.real_to_trace(journal.halted),
-        halted_by_events=halted_by_events,
-        events=events,
-        caused=pl.concat([cluster_events.caused(events, lines, time, halted_by_events), told_late.drop_nulls("cause")]),
-        availability=cluster_events.availability(events, lines, time, layout),
-        placements=_placements(lines, jobs, evidence, time),
-        launch_cost=None if journal.launch_cost.narrow is None else joined.select(col("launch_cost").mean()).item(),
-        launch_cost_error=joined.select(col("launch_error").max()).item(),
-        launch_cost_reason=journal.launch_cost.reason,
-        launches=journal.launch_cost,
-        freed_reason=freed.reason,
-        unsubmitted=plan.height - submitted.height,
-        foreign=foreign.filter(~of_run.is_own() for of_run in own) if own else foreign,
+        unsubmitted=unsubmitted,
         halts=journal.halts,
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),
-        on_event_clock=is_event(settings),
-        may_have_event_clock=may_be_event(settings, run.experiment),
-        allocations=pl.concat([pl.DataFrame(schema=ALLOCATIONS_SCHEMA), *changes]),
-        aspects=own,
-        names=manager.names,
-        frees_at_end=manager.frees_at_end,
     )
+
+
+def _launches(cost: LaunchCost, joined: pl.DataFrame) -> Launches:
+    mean = None if cost.narrow is None else joined.select(col("launch_cost").mean()).item()
+    return Launches(mean, joined.select(col("launch_error").max()).item(), cost.reason, cost)
 
 
 def _check_instants(path: Path, journal: Journal, time: TimeMap) -> None:

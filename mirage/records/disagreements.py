@@ -55,6 +55,11 @@ def _longest(took: pl.Expr, joined: pl.DataFrame, time: TimeMap) -> float:
     return float(min(LAUNCH_ALLOWANCE, max(0.0, middle) + SPREADS * max(LEAST_SPREAD, spread)))
 
 
+def of_damage(kinds: Sequence[str]) -> pl.DataFrame:
+    """The table of disagreements of these kinds, which are not about a job."""
+    return pl.DataFrame({"id": None, "kind": list(kinds), "seconds": None}, schema=SCHEMA)
+
+
 def in_record_only(manager: str) -> str:
     """The kind of a job that only the record of the resource manager has."""
     return f"in {manager}'s record only"

@@ -227,7 +227,7 @@ def completions(log: pl.DataFrame, submitted: pl.DataFrame, since: int) -> tuple
     return lines.with_columns(s_start=pl.when("s_ran").then("s_start")), ahead
 
 
-_FOREIGN: Schema = {"slurm_id": pl.Int64, "name": pl.String, "user": pl.String}
+FOREIGN_SCHEMA: Schema = {"slurm_id": pl.Int64, "name": pl.String, "user": pl.String}
 
 
 def foreign_jobs(
@@ -241,10 +241,10 @@ def foreign_jobs(
     """
     ended = log.filter("is_of_run").with_columns(known=pl.coalesce("s_submit", "s_start", "s_end") - ahead)
     rows = [(job["job_id"], job["name"], job["user"], job["submit"]) for job in waiting]
-    queued = pl.DataFrame(rows, schema={**_FOREIGN, "known": pl.Int64}, orient="row").with_columns(col("known") * NS)
-    table = pl.concat([ended.select(*_FOREIGN, "known"), queued])
+    queued = pl.DataFrame(rows, schema={**FOREIGN_SCHEMA, "known": pl.Int64}, orient="row").with_columns(col("known") * NS)
+    table = pl.concat([ended.select(*FOREIGN_SCHEMA, "known"), queued])
     foreign = table.filter(~col("name").is_in(list(own)) & (col("known").fill_null(until) <= until))
-    return foreign.select(list(_FOREIGN)).unique("slurm_id", keep="first", maintain_order=True)
+    return foreign.select(list(FOREIGN_SCHEMA)).unique("slurm_id", keep="first", maintain_order=True)
 
 
 def split_aftermath(lines: pl.DataFrame, stale: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -21,8 +21,8 @@ from polars import col
 
 from mirage.metrics.classes import RUNTIMES, sizes
 from mirage.metrics.jobs_frame import WAITS_SCHEMA as WAITS_SCHEMA
-from mirage.records.collect import Collected
 from mirage.records.machine_room import NEEDS_SCHEMA, NEVER, SLOTS, Room, condensed, during, node_states, places_of, room
+from mirage.records.record import RunRecord
 from mirage.records.run_records import NS, read_text
 from mirage.records.time_map import TimeMap
 from mirage.text.words import counted, duration
@@ -78,7 +78,7 @@ LONGEST = 10
 
 
 def waits(
-    collected: Collected,
+    record: RunRecord,
     plan: Sequence[PlanRow],
     jobs: pl.DataFrame,
     reasons: pl.DataFrame,
@@ -91,18 +91,18 @@ def waits(
 
     jobs: columns of JOBS_SCHEMA; reasons: result of `read_reasons`; interval: trace seconds between two backfill cycles
     """
-    known = _jobs(collected, plan, jobs)
+    known = _jobs(record, plan, jobs)
     queued = known.filter(col("leave") > col("submit"))
     ended = queued.filter(col("leave").is_finite())
     if ended.is_empty():
         return pl.DataFrame(schema=WAITS_SCHEMA)
-    pause = (scheduling.start_delay + 1.0) * collected.time.second + (interval if scheduling.backfills else 0.0)
-    last = _last_changes(known, queued, collected)
+    pause = (scheduling.start_delay + 1.0) * record.time.second + (interval if scheduling.backfills else 0.0)
+    last = _last_changes(known, queued, record)
     layers = [
-        *_waiting(queued, collected),
-        *_own_times(known, queued, collected),
-        *_words(queued, reasons, collected, pause),
-        _conflicts(ended, collected),
+        *_waiting(queued, record),
+        *_own_times(known, queued, record),
+        *_words(queued, reasons, record, pause),
+        _conflicts(ended, record),
         last.unpivot(index="job", value_name="time").select("job", "time", changed=pl.lit(1)),
     ]
     if scheduling.by_submission:
@@ -130,11 +130,11 @@ def waits(
     leaders = leaders.select("job", "begin", "to").join(asks, on="job", maintain_order="left").sort("begin")
     spans = _joined(spans, "word", "conflict", "asks_more").join(asks, on="job", maintain_order="left")
     spans = _led(spans, leaders, layout, pause)
-    running = collected.placements.drop_nulls(["start", "processors"]).select("job", "start", "end", width="processors")
+    running = record.tables.placements.drop_nulls(["start", "processors"]).select("job", "start", "end", width="processors")
     running = running.join(asks, on="job", maintain_order="left").with_columns(
         col("end").fill_null(np.inf), until=col("start") + col("limit").fill_null(np.inf)
     )
-    states = node_states(layout, collected.placements, collected.suspensions, collected.events)
+    states = node_states(layout, record.tables.placements, record.tables.suspensions, record.events)
     spans = _with_room(spans, ended, states, layout, pause)
     could_start = col("is_free") & col("had_room") & col("led") & (col("cause") == _UNREACHED)
     delaying = _delaying(spans.filter(could_start), leaders, running, layout)
@@ -174,30 +174,31 @@ def read_reasons(path: Path, time: TimeMap, records: Records, ids: pl.DataFrame)
     )
 
 
-def with_told_limits(collected: Collected, reasons: pl.DataFrame) -> Collected:
+def with_told_limits(record: RunRecord, reasons: pl.DataFrame) -> RunRecord:
     """The records in which those jobs are `limited` of which the manager has said that they wait for a limit, or for licences. Of
     the tasks of an array it says so of one.
 
     reasons: as `read_reasons` gives them; without any nothing changes, as the manager may not have told
     """
     if reasons.is_empty():
-        return collected
+        return record
     words = [word.value for word in (*_LIMITS, WaitWord.LICENCE)]
     told = col("id").is_in(reasons.filter(col("word").is_in(words))["job"].unique().implode())
     of_array = col("array").is_not_null() & told.any().over("array")
-    return replace(collected, evidence=collected.evidence.with_columns(limited=told | of_array), limits_told=True)
+    limited = record.evidence.with_columns(limited=told | of_array)
+    return replace(record, evidence=limited, manager=replace(record.manager, limits_told=True))
 
 
 # ---- the jobs ----
 
 
-def _jobs(collected: Collected, plan: Sequence[PlanRow], jobs: pl.DataFrame) -> pl.DataFrame:
+def _jobs(record: RunRecord, plan: Sequence[PlanRow], jobs: pl.DataFrame) -> pl.DataFrame:
     """The jobs that were accepted, in order of their arrival in the queue: job, submit, accepted, arrival, leave (infinite if the
     wait has no known end), partition, owner, limit, needs (columns of NEEDS_SCHEMA), dependent, asks_more, array, at_once,
     begin_after, hold_for (virtual seconds)."""
     rows = [_asked(row) for row in plan]
     asked = pl.DataFrame(rows, schema=_ASKED, orient="row")
-    known = collected.evidence.select("id", "limit")
+    known = record.evidence.select("id", "limit")
     table = jobs.filter(col("submit").is_not_null() & (col("state") != "LOST")).join(known, on="id", maintain_order="left")
     table = table.join(asked, on="id", maintain_order="left", suffix="_asked")
     stopped = pl.when(col("start").is_null()).then("end")
@@ -237,9 +238,9 @@ def _asked(row: PlanRow) -> tuple[Any, ...]:
 # ---- the layers: job, time, and a value each ----
 
 
-def _waiting(ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
+def _waiting(ended: pl.DataFrame, record: RunRecord) -> list[pl.DataFrame]:
     """Whether the job waited: not while executions ran that were lost."""
-    lost = collected.executions.join(ended.select("job", "leave"), on="job", maintain_order="left")
+    lost = record.tables.executions.join(ended.select("job", "leave"), on="job", maintain_order="left")
     lost = lost.filter((col("end") <= col("leave")) & (col("end") > col("start")))
     return [
         ended.select("job", time="submit", waiting=pl.lit(1)),
@@ -249,14 +250,14 @@ def _waiting(ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
     ]
 
 
-def _own_times(known: pl.DataFrame, ended: pl.DataFrame, collected: Collected) -> list[pl.DataFrame]:
+def _own_times(known: pl.DataFrame, ended: pl.DataFrame, record: RunRecord) -> list[pl.DataFrame]:
     """Whether the job was submitted, could run by its dependencies and its instant of begin, had to begin later, and was held."""
-    second = collected.time.second
+    second = record.time.second
     begins = ended.filter(col("begin_after") > 0)
     holds = ended.filter(col("hold_for") > 0)
     events = [
         (int(event.target), event.played, int(event.action == actions.HOLD))
-        for event in collected.events.done(actions.HOLD, actions.RELEASE_JOB)
+        for event in record.events.done(actions.HOLD, actions.RELEASE_JOB)
         if event.target.isdigit() and event.played is not None
     ]
     by_events = pl.DataFrame(events, schema={"job": pl.Int64, "time": pl.Float64, "held": pl.Int32}, orient="row")
@@ -269,7 +270,7 @@ def _own_times(known: pl.DataFrame, ended: pl.DataFrame, collected: Collected) -
         holds.select("job", time=col("submit") + col("hold_for") * second, held=pl.lit(0)),
         by_events.join(ended, on="job", how="semi", maintain_order="left"),
         _throttled(known),
-        ended.select("job", "partition").join(_closed(collected), on="partition", maintain_order="left").drop("partition"),
+        ended.select("job", "partition").join(_closed(record), on="partition", maintain_order="left").drop("partition"),
     ]
 
 
@@ -282,10 +283,10 @@ def _throttled(known: pl.DataFrame) -> pl.DataFrame:
     return tasks.join(running, on="array", maintain_order="left").select("job", "time", "throttled")
 
 
-def _closed(collected: Collected) -> pl.DataFrame:
+def _closed(record: RunRecord) -> pl.DataFrame:
     """Whether events let no jobs start in a partition: partition, time, closed."""
     changes = []
-    for event in collected.events.done(actions.SET):
+    for event in record.events.done(actions.SET):
         kind, _, name = event.target.partition(" ")
         state = re.search(r"(?i)\bState=(\w+)", event.argument)
         if kind == "partition" and state is not None and event.played is not None:
@@ -293,14 +294,14 @@ def _closed(collected: Collected) -> pl.DataFrame:
     return pl.DataFrame(changes, schema={"partition": pl.String, "time": pl.Float64, "closed": pl.Int32}, orient="row")
 
 
-def _words(queued: pl.DataFrame, reasons: pl.DataFrame, collected: Collected, pause: float) -> list[pl.DataFrame]:
+def _words(queued: pl.DataFrame, reasons: pl.DataFrame, record: RunRecord, pause: float) -> list[pl.DataFrame]:
     """What the manager said and when, of a job that was put back in the queue nothing until it says something again, and whether
     backfilling reached the job. A first word that came within `pause` after the job's arrival holds since then."""
     known = reasons.join(queued.select("job", "arrival"), on="job", maintain_order="left")
     known = known.filter(col("arrival").is_not_null())
     is_at_once = col("job").is_first_distinct() & (col("time") <= col("arrival") + pause)
     said = known.drop_nulls("word").with_columns(said="time", time=pl.when(is_at_once).then(-np.inf).otherwise("time"))
-    again = collected.executions.join(queued, on="job", how="semi", maintain_order="left")
+    again = record.tables.executions.join(queued, on="job", how="semi", maintain_order="left")
     nothing = again.select("job", time="end", word=pl.lit(""), reason=pl.lit(""), unreached=pl.lit(""))
     return [
         nothing,
@@ -309,20 +310,23 @@ def _words(queued: pl.DataFrame, reasons: pl.DataFrame, collected: Collected, pa
     ]
 
 
-def _last_changes(known: pl.DataFrame, queued: pl.DataFrame, collected: Collected) -> pl.DataFrame:
+def _last_changes(known: pl.DataFrame, queued: pl.DataFrame, record: RunRecord) -> pl.DataFrame:
     """The last changes before each job left the queue, -inf if there was none: by_event, an event or a border of a reservation,
     by_user, one of these or the end of a job of its user, and by_any, of any job.
 
     A job counts that ended within a second after: the records of its end and of the start that it made possible are separate.
     """
     ends = pl.concat(
-        [known.select("job", "end"), *(table.select("job", "end") for table in (collected.executions, collected.placements))]
+        [
+            known.select("job", "end"),
+            *(table.select("job", "end") for table in (record.tables.executions, record.tables.placements)),
+        ]
     )
     ends = ends.drop_nulls().join(known.select("job", "owner"), on="job", maintain_order="left").select("owner", time="end")
-    played = [event.played for event in collected.events.events if event.played is not None]
-    windows = [time for one in collected.events.reservations for time in (one.begin, one.end)]
+    played = [event.played for event in record.events.events if event.played is not None]
+    windows = [time for one in record.events.reservations for time in (one.begin, one.end)]
     events = pl.DataFrame({"time": [*played, *windows]}, schema={"time": pl.Float64})
-    table = queued.select("job", "owner", until=col("leave") + collected.time.second).sort("until")
+    table = queued.select("job", "owner", until=col("leave") + record.time.second).sort("until")
     for name, changes, by in (("by_event", events, None), ("by_user", ends, "owner"), ("by_any", ends, None)):
         columns = ["time"] if by is None else [by, "time"]
         right = changes.select(columns).sort("time").with_columns(col("time").alias(name))
@@ -336,9 +340,9 @@ def _last_changes(known: pl.DataFrame, queued: pl.DataFrame, collected: Collecte
     )
 
 
-def _conflicts(ended: pl.DataFrame, collected: Collected) -> pl.DataFrame:
+def _conflicts(ended: pl.DataFrame, record: RunRecord) -> pl.DataFrame:
     """How many announced reservations begin before the job would end, if it started and ran to its limit."""
-    coming = [(one.announced, one.begin) for one in collected.events.reservations if one.nodes and one.announced < one.begin]
+    coming = [(one.announced, one.begin) for one in record.events.reservations if one.nodes and one.announced < one.begin]
     windows = pl.DataFrame(coming, schema={"announced": pl.Float64, "begins": pl.Float64}, orient="row")
     pairs = ended.select("job", "submit", "leave", col("limit").fill_null(np.inf)).join(windows, how="cross")
     pairs = pairs.with_columns(since=pl.max_horizontal("announced", col("begins") - col("limit")))

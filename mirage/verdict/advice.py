@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.text.words import two_digits
 
 _LOWER_SPEED = re.compile(r"(?:: |, or )(?:take (SPEED=event), or )?lower SPEED(?: to ([0-9.]+) or less)?(, or raise SHRINK)?")
@@ -16,18 +16,18 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def remedy(collected: Collected, too_large: float = 0.0) -> str:
+def remedy(record: RunRecord, too_large: float = 0.0) -> str:
     """Advice on how to reduce the emulation's share of the times by the factor `too_large` (0: unknown).
 
     The event clock has no speed to lower, and its error differs between runs. At a constant speed the
     event clock is named first, where the cluster may have it.
     """
-    clock = collected.time.clock
-    if collected.on_event_clock:
+    clock = record.time.clock
+    if record.event_clock.is_used:
         return "repeat the run" if clock.shrink >= 100 else "repeat the run, or raise SHRINK"
     if clock.speed <= 1:
         return "raise SHRINK"
-    event = "take SPEED=event, or " if collected.may_have_event_clock else ""
+    event = "take SPEED=event, or " if record.event_clock.is_possible else ""
     slower = (
         f"lower SPEED to {two_digits(clock.speed / too_large, down=True)} or less"
         if 0 < too_large <= clock.speed

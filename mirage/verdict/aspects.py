@@ -19,7 +19,7 @@ import polars as pl
 from mirage import aspects
 from mirage.metrics.measured_jobs import Population
 from mirage.records.aspects import OfRun
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from slurm_mirage.rm.evidence import Layout
 
 _MODULE = "verdict"
@@ -82,34 +82,34 @@ def bounds() -> tuple[AspectBound, ...]:
     return aspects.listed(_MODULE, "BOUNDS")
 
 
-def figures(collected: Collected) -> dict[str, Any]:
+def figures(record: RunRecord) -> dict[str, Any]:
     """The figures of the verdict of all aspects, by name."""
-    return aspects.merged(_MODULE, "figures", collected)
+    return aspects.merged(_MODULE, "figures", record)
 
 
-def reasons(collected: Collected, layout: Layout) -> list[str]:
+def reasons(record: RunRecord, layout: Layout) -> list[str]:
     """Reasons of all aspects why the run is invalid. layout: its machine"""
-    return [reason for of in aspects.offers(_MODULE, "reasons") for reason in of(collected, layout)]
+    return [reason for of in aspects.offers(_MODULE, "reasons") for reason in of(record, layout)]
 
 
 def members(
-    collected: Collected, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
+    record: RunRecord, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
 ) -> dict[str, Any]:
     """The members of metrics.json of all aspects.
 
     measured: those of `metrics.compute`; population, suspensions: what it measured
     """
-    return aspects.merged(_MODULE, "members", collected, measured, population, suspensions)
+    return aspects.merged(_MODULE, "members", record, measured, population, suspensions)
 
 
 def errors(
-    collected: Collected, values: Mapping[str, float | None], emulation: Mapping[str, float | str], capacity: float
+    record: RunRecord, values: Mapping[str, float | None], emulation: Mapping[str, float | str], capacity: float
 ) -> dict[str, float]:
     """Half widths of the metrics of all aspects, by name.
 
     values: all metrics; emulation: half widths of the others; capacity: processor seconds of the machine over the window
     """
-    return aspects.merged(_MODULE, "errors", collected, values, emulation, capacity)
+    return aspects.merged(_MODULE, "errors", record, values, emulation, capacity)
 
 
 def sentences(metrics: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirage.metrics.classes import ALL
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.verdict import aspects, event_clock, incidents
 from mirage.verdict.advice import counted, remedy
 from mirage.verdict.resolution import Resolution, Scales
@@ -81,13 +81,13 @@ def in_words(figure: str, names: Names) -> str:
     return _NAMES[figure].format(controller=names.controller, cycle=names.cycle)
 
 
-def _name(collected: Collected, figure: str) -> str:
-    return in_words(figure, collected.names)
+def _name(record: RunRecord, figure: str) -> str:
+    return in_words(figure, record.names)
 
 
-def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
+def bounds(record: RunRecord, thresholds: Thresholds) -> dict[str, Bound]:
     """The bounds of this run by name of the figure; times are trace seconds."""
-    resolution, scales = Resolution.of(collected), Scales.of(collected)
+    resolution, scales = Resolution.of(record), Scales.of(record)
     wait, wait_p99, runtime = scales.mean_wait or 0.0, scales.wait_p99 or 0.0, scales.median_runtime or 0.0
 
     def time(knob: str, scale_name: str, scale: float) -> Bound:
@@ -98,14 +98,14 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
 
     def of_manager(knob: str, scale_name: str = "mean wait", scale: float = wait) -> Bound:
         bound, seconds = time(knob, scale_name, scale), getattr(thresholds, f"{knob}_seconds")
-        return Bound(bound.most, bound.why, seconds * collected.time.second, f"{seconds:g} s of {collected.names.manager}'s time")
+        return Bound(bound.most, bound.why, seconds * record.time.second, f"{seconds:g} s of {record.names.manager}'s time")
 
     def share(name: str, uncertain: float = 0.0) -> Bound:
         most: float = getattr(thresholds, name)
         return Bound(most, "", most + uncertain, "its record has whole seconds", is_share=True)
 
     of_cost = thresholds.launch_cost_error_share
-    of_event_clock = {"false_quiet_share": share("false_quiet_share")} if collected.on_event_clock else {}
+    of_event_clock = {"false_quiet_share": share("false_quiet_share")} if record.event_clock.is_used else {}
     return {
         "halted": time("interruption", "mean wait", wait),
         "interrupted": time("interruption", "mean wait", wait),
@@ -130,41 +130,41 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         ),
         "backfill_cycle_mean": of_manager("backfill_cycle"),
         "clock_offset_max": time("clock_offset", "median run time", runtime),
-        **{bound.figure: share(bound.threshold) for bound in aspects.bounds() if collected.of(bound.of_run) is not None},
+        **{bound.figure: share(bound.threshold) for bound in aspects.bounds() if record.of(bound.of_run) is not None},
         **of_event_clock,
     }
 
 
 def exceeded(
-    collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, names: Set[str], *, has_cause: bool = False
+    record: RunRecord, figures: Mapping[str, Any], thresholds: Thresholds, names: Set[str], *, has_cause: bool = False
 ) -> list[str]:
     """Reasons for those figures of `names` that are beyond their bounds. `has_cause`: something else than SPEED and SHRINK caused
     them (`incidents.causes`)."""
-    limits = bounds(collected, thresholds)
+    limits = bounds(record, thresholds)
     was_halted = (figures["halted"] or 0.0) > limits["halted"].most
     reasons = []
     for name, bound in limits.items():
         value = figures[name]
         if name not in names or value is None or abs(value) <= max(bound.most, bound.doubtful):
             continue
-        advice = _advice(collected, figures, thresholds, name, abs(value) / bound.most if bound.most else 0.0)
+        advice = _advice(record, figures, thresholds, name, abs(value) / bound.most if bound.most else 0.0)
         if has_cause or name in ("interrupted", "halted") or not bound.most:
             advice = "repeat the run"
-        elif was_halted and not (name == "submit_lag_p99" and collected.resubmitted):
+        elif was_halted and not (name == "submit_lag_p99" and record.replay.resubmitted):
             advice = "repeat the run, which was held up as said before"
-        subject = incidents.halts(collected) if name == "halted" and collected.halts else _name(collected, name)
+        subject = incidents.halts(record) if name == "halted" and record.replay.halts else _name(record, name)
         reasons.append(f"{subject} is {_words(name, value, bound)}: {advice}")
     return reasons
 
 
-def doubtful(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
+def doubtful(record: RunRecord, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
     """Reasons for figures beyond their bounds that the manager itself may have caused, by its timers or its whole seconds."""
-    manager = collected.names.manager
-    longer = f"take a workload that waits longer{'' if collected.time.clock.shrink >= 100 else ', or raise SHRINK'}"
+    manager = record.names.manager
+    longer = f"take a workload that waits longer{'' if record.time.clock.shrink >= 100 else ', or raise SHRINK'}"
     return [
-        f"{_name(collected, name)} is {_words(name, value, bound)}, which {manager} itself may cause ({bound.why_doubtful}): "
-        f"{remedy(collected, abs(value) / bound.most if bound.most else 0.0) if bound.is_share else longer}"
-        for name, bound in bounds(collected, thresholds).items()
+        f"{_name(record, name)} is {_words(name, value, bound)}, which {manager} itself may cause ({bound.why_doubtful}): "
+        f"{remedy(record, abs(value) / bound.most if bound.most else 0.0) if bound.is_share else longer}"
+        for name, bound in bounds(record, thresholds).items()
         if (value := figures[name]) is not None and bound.most < abs(value) <= bound.doubtful
     ]
 
@@ -180,32 +180,30 @@ def _words(name: str, value: float, bound: Bound) -> str:
     return f"{value:.4g} trace s, over {bound.most:.4g} s ({bound.why})"
 
 
-def _advice(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, name: str, too_large: float) -> str:
+def _advice(record: RunRecord, figures: Mapping[str, Any], thresholds: Thresholds, name: str, too_large: float) -> str:
     if name == "clock_offset_max":
-        return f"have the hosts keep time by NTP, or {remedy(collected, too_large)}"
-    if name.startswith("submit_lag") and collected.resubmitted:
-        return f"{collected.names.controller} lost {counted(collected.resubmitted, 'job')}, submitted again later"
+        return f"have the hosts keep time by NTP, or {remedy(record, too_large)}"
+    if name.startswith("submit_lag") and record.replay.resubmitted:
+        return f"{record.names.controller} lost {counted(record.replay.resubmitted, 'job')}, submitted again later"
     if name == "clipped":
-        return f"leave out short jobs (MIN_RUNTIME), or {remedy(collected)}"
+        return f"leave out short jobs (MIN_RUNTIME), or {remedy(record)}"
     if name == "backfill_cycle_mean" and event_clock.charges(figures):
         return "the scheduler's own processor time counts; CHARGE=no leaves it out"
-    if collected.on_event_clock:
-        return remedy(collected)
-    pause = _shorter_pause(collected, figures, name) if name.startswith("submit_lag") else ""
-    return f"{remedy(collected, too_large)}{pause}{_of_cpu(figures, thresholds)}"
+    if record.event_clock.is_used:
+        return remedy(record)
+    pause = _shorter_pause(record, figures, name) if name.startswith("submit_lag") else ""
+    return f"{remedy(record, too_large)}{pause}{_of_cpu(figures, thresholds)}"
 
 
-def _shorter_pause(collected: Collected, figures: Mapping[str, Any], lag: str) -> str:
+def _shorter_pause(record: RunRecord, figures: Mapping[str, Any], lag: str) -> str:
     """Advice to let submissions in during a scheduling cycle, where a cycle took as long as the submit lag; else "".
 
     At a higher SPEED a lower one has the same effect, and is advised alone.
     """
-    setting, cycle = collected.names.cycle_pause, figures["backfill_cycle_max"]
-    if not setting or collected.time.clock.speed > 1 or cycle is None or cycle < figures[lag]:
+    setting, cycle = record.names.cycle_pause, figures["backfill_cycle_max"]
+    if not setting or record.time.clock.speed > 1 or cycle is None or cycle < figures[lag]:
         return ""
-    return (
-        f", or lower {setting} in CONFIG: submissions wait for it, and the longest {collected.names.cycle} took {cycle:.3g} trace s"
-    )
+    return f", or lower {setting} in CONFIG: submissions wait for it, and the longest {record.names.cycle} took {cycle:.3g} trace s"
 
 
 def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:
@@ -216,7 +214,7 @@ def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:
     return f" (the host's processors were busy to {busy:.0%}, and saturated in {saturated:.0%} of the samples)"
 
 
-def stretched_classes(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
+def stretched_classes(record: RunRecord, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
     """The reason that names the classes of jobs whose run times are wrong, if there are any."""
     limits = {"p50": thresholds.stretch_class_share, "p1": thresholds.stretch_tail_share, "p99": thresholds.stretch_tail_share}
     beyond, largest = [], 0.0
@@ -232,4 +230,4 @@ def stretched_classes(collected: Collected, figures: Mapping[str, Any], threshol
     if not beyond:
         return []
     classes = "1 class" if len(beyond) == 1 else f"{len(beyond)} classes"
-    return [f"run-time stretch of {classes} of jobs ({'; '.join(beyond)}): {remedy(collected, largest)}"]
+    return [f"run-time stretch of {classes} of jobs ({'; '.join(beyond)}): {remedy(record, largest)}"]

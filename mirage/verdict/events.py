@@ -16,7 +16,7 @@ from polars import col
 
 from mirage.cluster_events.planned import GENERATED, settings_of
 from mirage.records.cluster_events import DISTURBING, END_UNKNOWN, NOT_REACHED, Reservation, RunEvent, by_node, virtual_instants
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.records.rounding import rounded
 from mirage.records.run_samples import ANY, SILENT
 from mirage.verdict.advice import counted
@@ -37,24 +37,24 @@ ENDS_WITHIN = 60.0
 _ACCESS = ("allow", "deny")
 """Begins of the words that say which jobs may use a partition."""
 _LIMITED = ("account", "user", "qos")
-"""What `set` events give limits: where a job waits for one, the manager's log says so (`Collected.limits_told`)."""
+"""What `set` events give limits: where a job waits for one, the manager's log says so (`ManagerFacts.limits_told`)."""
 _NO_WAITS = ("priority", "fairshare", "weight", "comment", "reason", "description", "nice", "preempt", "gracetime")
 """Begins of the words of a `set` event because of which no job waits while what it needs is idle."""
 
 
-def planned_absence(collected: Collected, samples: pl.DataFrame, nodes: int) -> dict[str, NDArray[np.float64]] | None:
+def planned_absence(record: RunRecord, samples: pl.DataFrame, nodes: int) -> dict[str, NDArray[np.float64]] | None:
     """How many nodes may have been of each kind of `LACKING`, and of any, at each sample because of events; None in a run without
     events. After an event that ends the controller, none of the nodes need respond until they have registered with the next one.
 
     nodes: of the machine
     """
-    events = collected.events
+    events = record.events
     if not events:
         return None
-    instants, slack = virtual_instants(samples, collected.time), SLACK * collected.time.second
+    instants, slack = virtual_instants(samples, record.time), SLACK * record.time.second
     halted = np.zeros(len(instants), dtype=bool)
-    for begin, end in controller_ends(collected):
-        halted |= (instants >= begin - slack) & (instants <= end + slack + collected.halted_by_events)
+    for begin, end in controller_ends(record):
+        halted |= (instants >= begin - slack) & (instants <= end + slack + record.events.halted)
 
     def out(*actions_of: str) -> NDArray[np.float64]:
         return np.where(halted, nodes, events.out_of_service(instants, slack, by=set(actions_of), reserved=False))
@@ -86,67 +86,67 @@ def unplanned(samples: pl.DataFrame, kind: str, planned: Mapping[str, NDArray[np
     return samples.with_columns(pl.Series(column, (samples[column].fill_null(0.0).to_numpy() - planned[kind]).clip(0.0)))
 
 
-def controller_ends(collected: Collected) -> list[tuple[float, float]]:
+def controller_ends(record: RunRecord) -> list[tuple[float, float]]:
     """When events ended the controller, or let the first one take control back: from when the replay began to do so until it had.
     Slurm 23.11 and later start a new process for each change of the configuration."""
-    others = collected.events.done(actions.TAKE_BACK, actions.CONFIGURE)
-    events = {one.number: one for one in (*_ending_controller(collected), *others)}
+    others = record.events.done(actions.TAKE_BACK, actions.CONFIGURE)
+    events = {one.number: one for one in (*_ending_controller(record), *others)}
     return [(one.began, one.played) for one in events.values() if one.began is not None and one.played is not None]
 
 
-def due_without_controller(collected: Collected) -> pl.Expr:
+def due_without_controller(record: RunRecord) -> pl.Expr:
     """Whether a submission was due after an event that ended the controller, when none answered: the replay waits, as a user's
     sbatch does. Of a frame with the column submit."""
-    reason, slack = pl.lit(False), SLACK * collected.time.second
-    for begin, end in controller_ends(collected):
-        reason |= col("submit").is_between(begin - slack, end + slack + collected.halted_by_events)
+    reason, slack = pl.lit(False), SLACK * record.time.second
+    for begin, end in controller_ends(record):
+        reason |= col("submit").is_between(begin - slack, end + slack + record.events.halted)
     return reason
 
 
-def _ending_controller(collected: Collected) -> list[RunEvent]:
+def _ending_controller(record: RunRecord) -> list[RunEvent]:
     """The events that were carried out and ended the controller: another configuration does, where Slurm reads it at its start
     only."""
-    restarts = (one for one in collected.events.done(actions.CONFIGURE) if one.argument == actions.RESTART)
-    return [*collected.events.done(actions.KILL_CONTROLLER, actions.FAILOVER), *restarts]
+    restarts = (one for one in record.events.done(actions.CONFIGURE) if one.argument == actions.RESTART)
+    return [*record.events.done(actions.KILL_CONTROLLER, actions.FAILOVER), *restarts]
 
 
-def ended_controllers(collected: Collected) -> int:
+def ended_controllers(record: RunRecord) -> int:
     """How many ends of the controller events explain."""
-    return len(_ending_controller(collected))
+    return len(_ending_controller(record))
 
 
-def explained_nodes(collected: Collected) -> int:
+def explained_nodes(record: RunRecord) -> int:
     """How many times events explain that the controller sets a node down."""
-    return sum(len(absence.nodes) for absence in collected.events.absences if absence.action in DISTURBING)
+    return sum(len(absence.nodes) for absence in record.events.absences if absence.action in DISTURBING)
 
 
-def explained_complaints(collected: Collected) -> int:
+def explained_complaints(record: RunRecord) -> int:
     """How many messages of daemons events explain at most."""
-    return COMPLAINTS_EACH * (explained_nodes(collected) + ended_controllers(collected))
+    return COMPLAINTS_EACH * (explained_nodes(record) + ended_controllers(record))
 
 
-def failed_jobs(collected: Collected) -> pl.Series:
+def failed_jobs(record: RunRecord) -> pl.Series:
     """Ids of jobs that ended by the failure of a node which an event caused."""
-    return collected.caused.filter(col("number").is_not_null())["job"]
+    return record.events.caused.filter(col("number").is_not_null())["job"]
 
 
-def killed_jobs(collected: Collected) -> pl.Series:
+def killed_jobs(record: RunRecord) -> pl.Series:
     """Ids of jobs that were ended at their time limits because an event had ended the controller, which did not know that they
     had ended."""
-    return collected.caused.filter(col("cause") == END_UNKNOWN)["job"]
+    return record.events.caused.filter(col("cause") == END_UNKNOWN)["job"]
 
 
-def not_carried_out(collected: Collected) -> list[str]:
+def not_carried_out(record: RunRecord) -> list[str]:
     """Reasons for an inconclusive run: events that were refused, of which the outcome is unknown, or that were not reached."""
     reasons = []
     for outcome, how in (
-        (REFUSED, f"{collected.names.manager} refused it"),
+        (REFUSED, f"{record.names.manager} refused it"),
         (UNKNOWN, "the replay was killed, and whether it was carried out is not known"),
         (NOT_REACHED, "all jobs had ended before"),
     ):
         events = [
             event
-            for event in collected.events.events
+            for event in record.events.events
             if event.outcome == outcome and not (outcome == NOT_REACHED and (event.source in GENERATED or _is_end(event)))
         ]
         if events:
@@ -166,42 +166,42 @@ def _in_words(event: RunEvent) -> str:
     return f"{event.source}: {words}{f' ({event.words})' if event.words else ''}"
 
 
-def left_out_of_latency(collected: Collected, layout: Layout) -> pl.Expr:
+def left_out_of_latency(record: RunRecord, layout: Layout) -> pl.Expr:
     """Whether a job may have waited for an event, and not for the emulation: no controller ran between its acceptance and its
     start, it was held, what may run was changed, or it might not have ended before a large reservation that was known then. Of a
     frame with the columns id, accepted, start, limit and partition. Nodes out of service, and small reservations, are in `taken`.
     """
-    events = collected.events
+    events = record.events
     reason = pl.lit(False)
     if not events:
         return reason
-    slack = SLACK * collected.time.second
+    slack = SLACK * record.time.second
     accepted, start = col("accepted"), pl.coalesce("start", col("accepted"))
 
     def between(begin: float, end: float) -> pl.Expr:
         return (accepted <= end + slack) & (start >= begin - slack)
 
-    for begin, end in controller_ends(collected):
-        reason |= between(begin, end + collected.halted_by_events)
+    for begin, end in controller_ends(record):
+        reason |= between(begin, end + record.events.halted)
     held = [int(event.target) for event in events.done(actions.HOLD) if event.target.isdecimal()]
     reason |= col("id").is_in(held)
-    for partition, begin, end in _changed_rules(collected):
+    for partition, begin, end in _changed_rules(record):
         of_partition = pl.lit(True) if partition is None else col("partition").is_in([partition, ""])
         reason |= of_partition & between(begin, end)
-    for one in _reservations(collected, layout, are_small=False):
+    for one in _reservations(record, layout, are_small=False):
         reaches_it = (accepted + col("limit").fill_null(math.inf) >= one.begin - slack) | (start >= one.begin - slack)
         reason |= (start >= one.announced) & (accepted <= one.end + slack) & reaches_it
     return reason
 
 
-def _changed_rules(collected: Collected) -> list[tuple[str | None, float, float]]:
+def _changed_rules(record: RunRecord) -> list[tuple[str | None, float, float]]:
     """From when until when jobs may have waited for what an event changed: the partition, None for all, begin, end.
 
     The state of a partition holds until it is UP again. Other words, and another configuration, in which limits may be others, hold
     to the end of the run, but for words that only change which job is first. Rules of which the manager's log says that a job waits
     for them count only while they are changed; so does who may use a partition, if that is given when the run begins.
     """
-    events = collected.events.done(actions.SET, actions.CONFIGURE)
+    events = record.events.done(actions.SET, actions.CONFIGURE)
     found: list[tuple[str | None, float, float]] = []
     closed: dict[str, float] = {}
     for event in events:
@@ -219,32 +219,32 @@ def _changed_rules(collected: Collected) -> list[tuple[str | None, float, float]
         if event.action == actions.CONFIGURE or lasting:
             is_access = kind == "partition" and all(word.startswith(_ACCESS) for word in lasting)
             is_told = kind in _LIMITED or (kind == "partition" and all(word.startswith((*_ACCESS, "qos")) for word in lasting))
-            is_over = (collected.limits_told and is_told) or (is_access and event.instant <= collected.time.origin)
+            is_over = (record.manager.limits_told and is_told) or (is_access and event.instant <= record.time.origin)
             is_over &= event.action == actions.SET
             found.append((name if kind == "partition" else None, event.began, event.played if is_over else math.inf))
     return [*found, *((name, begin, math.inf) for name, begin in closed.items())]
 
 
-def _reservations(collected: Collected, layout: Layout, *, are_small: bool) -> list[Reservation]:
+def _reservations(record: RunRecord, layout: Layout, *, are_small: bool) -> list[Reservation]:
     """The reservations whose nodes are known and less than half of the machine, or all others."""
-    return [one for one in collected.events.reservations if (0 < len(one.nodes) < len(layout.nodes) / 2) == are_small]
+    return [one for one in record.events.reservations if (0 < len(one.nodes) < len(layout.nodes) / 2) == are_small]
 
 
-def taken(collected: Collected, layout: Layout, names: Iterable[str]) -> pl.DataFrame:
+def taken(record: RunRecord, layout: Layout, names: Iterable[str]) -> pl.DataFrame:
     """What absences and small reservations take of these nodes, as changes: time, width (processors), most_nodes. Reserved nodes
     are taken from when the job with the longest time limit might not have ended before."""
     schema = {"time": pl.Float64, "width": pl.Int64, "most_nodes": pl.Int64}
-    if not collected.events:
+    if not record.events:
         return pl.DataFrame(schema=schema)
-    slack, wanted = SLACK * collected.time.second, frozenset(names)
-    limits = collected.evidence["limit"]
+    slack, wanted = SLACK * record.time.second, frozenset(names)
+    limits = record.evidence["limit"]
     longest = math.inf if limits.has_nulls() else float(limits.max() or 0.0)  # type: ignore[arg-type]
     reserved = [
         replace(one, begin=min(one.begin, max(one.announced, one.begin - longest)))
-        for one in _reservations(collected, layout, are_small=True)
+        for one in _reservations(record, layout, are_small=True)
     ]
     rows = []
-    for node, spans in by_node([*collected.events.absences, *reserved]).items():
+    for node, spans in by_node([*record.events.absences, *reserved]).items():
         if node in wanted and node in layout.nodes:
             width = layout.nodes[node].processors
             for begin, end in spans:
@@ -252,13 +252,13 @@ def taken(collected: Collected, layout: Layout, names: Iterable[str]) -> pl.Data
     return pl.DataFrame([row for row in rows if math.isfinite(row[0])], schema=schema, orient="row")
 
 
-def summary(collected: Collected, messages: Mapping[str, int] | None) -> dict[str, Any]:
+def summary(record: RunRecord, messages: Mapping[str, int] | None) -> dict[str, Any]:
     """The member `events` of metrics.json: counts by outcome, work lost by cause, for how long no job could start, absences,
     reservations, and a row for each event with what it caused.
 
     messages: of daemons by kind
     """
-    caused = collected.caused
+    caused = record.events.caused
     hours = (col("end") - col("start")) * col("processors") / 3600
     lost = caused.filter("is_lost")
     by_cause = {
@@ -281,13 +281,13 @@ def summary(collected: Collected, messages: Mapping[str, int] | None) -> dict[st
             "source": event.source, "outcome": event.outcome, "played": event.played, "words": event.words,
             **of_event.get(event.number, {"jobs": 0, "executions": 0, "processor_hours": 0.0}),
         }
-        for event in collected.events.events
+        for event in record.events.events
     ]  # fmt: skip
     return {
-        "counts": collected.events.counts(),
+        "counts": record.events.counts(),
         "lost": by_cause,
         "starts_forgotten": (messages or {}).get(START_FORGOTTEN, 0),
-        "halted_by_events": rounded(collected.halted_by_events),
+        "halted_by_events": rounded(record.events.halted),
         "absences": [
             {
                 "number": one.number,
@@ -296,7 +296,7 @@ def summary(collected: Collected, messages: Mapping[str, int] | None) -> dict[st
                 "begin": one.begin,
                 "end": None if math.isinf(one.end) else one.end,
             }
-            for one in collected.events.absences
+            for one in record.events.absences
         ],
         "reservations": [
             {
@@ -308,17 +308,17 @@ def summary(collected: Collected, messages: Mapping[str, int] | None) -> dict[st
                 "nodes": hostlist.compress(one.nodes),
                 "is_maintenance": one.is_maintenance,
             }
-            for one in collected.events.reservations
+            for one in record.events.reservations
         ],
         "events": rows,
     }
 
 
-def remaining_ends(ended: Mapping[str, Sequence[Any]], collected: Collected, kind: str) -> dict[str, list[Any]]:
+def remaining_ends(ended: Mapping[str, Sequence[Any]], record: RunRecord, kind: str) -> dict[str, list[Any]]:
     """The ends of daemons by kind without those of the controller (`kind`) that events explain: of each event the first one that
     the farm noted from its beginning on."""
     left = {name: list(of_kind) for name, of_kind in ended.items()}
-    for event in _ending_controller(collected):
+    for event in _ending_controller(record):
         assert event.real is not None
         began, done = event.real
         of_event = (one for one in left.get(kind, []) if began - 1 <= one[1]["real"] <= done + ENDS_WITHIN)

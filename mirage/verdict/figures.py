@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.records.rounding import quantile, rounded
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import SILENT, lacking_nodes, longest_cycle, mean_cycle
@@ -22,17 +22,17 @@ from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.rm.evidence import Layout
 
 
-def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Thresholds, gaps: pl.DataFrame) -> dict[str, Any]:
+def measure(run: RunFolder, record: RunRecord, layout: Layout, thresholds: Thresholds, gaps: pl.DataFrame) -> dict[str, Any]:
     """The figures by name; what could not be measured is null. The arguments are those of `validity.judge`."""
     samples, diagnostics, result = run.samples, run.diagnostics, run.result
-    jobs, evidence = collected.jobs, collected.evidence
-    resolution, scales = Resolution.of(collected), Scales.of(collected)
-    latency = start_latencies(collected, layout)
-    stretched = shares(collected, resolution)
+    jobs, evidence = record.jobs, record.evidence
+    resolution, scales = Resolution.of(record), Scales.of(record)
+    latency = start_latencies(record, layout)
+    stretched = shares(record, resolution)
     whole = Stretch.of(stretched)
-    lags = jobs.filter(~events.due_without_controller(collected))["submit_lag"]
+    lags = jobs.filter(~events.due_without_controller(record))["submit_lag"]
     lag_mean = rounded(lags.mean())
-    planned = events.planned_absence(collected, samples, len(layout.nodes))
+    planned = events.planned_absence(record, samples, len(layout.nodes))
     lacking, most_lacking = lacking_nodes(samples, len(layout.nodes), planned)
     silent = events.unplanned(samples, SILENT, planned)
     return {
@@ -51,8 +51,8 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
         "start_latency_mean": rounded(latency.mean()),
         "start_latency_p99": quantile(latency, 0.99),
         "start_latency_jobs": latency.drop_nulls().len(),
-        **_of_gaps(collected, gaps),
-        "launch_latency_p50": _launch_latency(collected),
+        **_of_gaps(record, gaps),
+        "launch_latency_p50": _launch_latency(record),
         "runtime_stretch_p1": quantile(evidence["stretch"], 0.01),
         "runtime_stretch_p50": quantile(evidence["stretch"], 0.5),
         "runtime_stretch_p99": quantile(evidence["stretch"], 0.99),
@@ -60,7 +60,7 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
         "stretch_share_p50": whole.p50,
         "stretch_share_p99": whole.p99,
         "stretch_of_load": of_load(stretched),
-        "stretch_known": _known(collected, "stretch", ("COMPLETED", "TIMEOUT")),
+        "stretch_known": _known(record, "stretch", ("COMPLETED", "TIMEOUT")),
         "stretch_classes": [
             {
                 **of,
@@ -72,43 +72,43 @@ def measure(run: RunFolder, collected: Collected, layout: Layout, thresholds: Th
             }
             for of, of_class in by_class(stretched)
         ],
-        **_of_launches(collected),
+        **_of_launches(record),
         "nodes_not_responding": _largest_count(silent, "nodes_not_responding"),
         "nodes_lacking": rounded(lacking),
         "nodes_lacking_most": most_lacking,
-        "backfill_cycle_mean": None if (mean := mean_cycle(diagnostics)) is None else rounded(mean * collected.time.second),
-        "backfill_cycle_max": None if (cycle := longest_cycle(diagnostics)) is None else rounded(cycle * collected.time.second),
-        "retries": collected.retries,
-        "resubmitted": collected.resubmitted,
-        "foreign_jobs": collected.foreign.height,
+        "backfill_cycle_mean": None if (mean := mean_cycle(diagnostics)) is None else rounded(mean * record.time.second),
+        "backfill_cycle_max": None if (cycle := longest_cycle(diagnostics)) is None else rounded(cycle * record.time.second),
+        "retries": record.replay.retries,
+        "resubmitted": record.replay.resubmitted,
+        "foreign_jobs": record.tables.foreign.height,
         "requeued": evidence.filter(col("restarts") > 0).height,
-        "copies_cancelled": collected.copies_cancelled,
-        "reruns_cancelled": collected.reruns_cancelled,
-        "interrupted": rounded(collected.interrupted),
-        "halted": rounded(collected.halted - collected.halted_by_events),
+        "copies_cancelled": record.replay.copies_cancelled,
+        "reruns_cancelled": record.replay.reruns_cancelled,
+        "interrupted": rounded(record.replay.interrupted),
+        "halted": rounded(record.replay.halted - record.events.halted),
         "limits_extended": evidence.filter("limit_extended").height,
         "host_cpu": rounded(samples["cpu_busy"].mean()) if "cpu_busy" in samples.columns else None,
         "host_cpu_saturated": _saturated(samples, thresholds),
-        "clock_speed": clock_speed.measured(collected),
-        "clock_offset_max": _clock_offset(collected, run.clock_offsets),
+        "clock_speed": clock_speed.measured(record),
+        "clock_offset_max": _clock_offset(record, run.clock_offsets),
         "messages": _messages(result.get("messages"), run.complaints),
         "released": result.get("released"),
         "daemons_ended": _ended(run.complaints),
-        "broken": {kind: count for kind, count, _ in incidents.broken(collected)},
-        "disagreements": collected.disagreements.height,
-        "disagreements_by_kind": dict(sorted(collected.disagreements["kind"].value_counts().iter_rows())),
+        "broken": {kind: count for kind, count, _ in incidents.broken(record)},
+        "disagreements": record.tables.disagreements.height,
+        "disagreements_by_kind": dict(sorted(record.tables.disagreements["kind"].value_counts().iter_rows())),
         "suspended_compared": evidence["suspended_apart"].count(),
         "suspended_apart_max": rounded(evidence["suspended_apart"].max()),
-        **aspects.figures(collected),
-        **(event_clock.measured(result) if collected.on_event_clock else {}),
+        **aspects.figures(record),
+        **(event_clock.measured(result) if record.event_clock.is_used else {}),
     }
 
 
-def _of_gaps(collected: Collected, gaps: pl.DataFrame) -> dict[str, Any]:
+def _of_gaps(record: RunRecord, gaps: pl.DataFrame) -> dict[str, Any]:
     """How late waiting jobs were started, of the result of `dispatch_gaps`."""
     late = gaps.filter("waited").drop_nulls("gap")
     wanted = pl.coalesce("expected", "runtime") * col("processors")
-    load = collected.jobs.drop_nulls("start").join(collected.evidence.select("id", "expected"), on="id", maintain_order="left")
+    load = record.jobs.drop_nulls("start").join(record.evidence.select("id", "expected"), on="id", maintain_order="left")
     load = load.join(late.select("id", "gap"), on="id", how="left", maintain_order="left")
     share = load.select((col("gap").fill_null(0.0) * col("processors")).sum() / wanted.sum()).item() if late.height else None
     return {
@@ -124,32 +124,32 @@ def _judged(found: Stretch) -> str:
     return "all" if found.jobs >= FEWEST_OF_TAILS else "median" if found.jobs >= FEWEST else "nothing"
 
 
-def _of_launches(collected: Collected) -> dict[str, Any]:
+def _of_launches(record: RunRecord) -> dict[str, Any]:
     """Figures of launches: what was taken off the jobs' programs for them, and how long processors were not free after the jobs'
     ends."""
-    table = collected.jobs.select("id", "runtime").join(collected.evidence, on="id", maintain_order="left")
+    table = record.jobs.select("id", "runtime").join(record.evidence, on="id", maintain_order="left")
     ran = table.filter(col("runtime") > 0)
     return {
-        "launch_cost": rounded(collected.launch_cost),
-        "launch_cost_error": rounded(collected.launch_cost_error),
+        "launch_cost": rounded(record.launches.cost),
+        "launch_cost_error": rounded(record.launches.error),
         "launch_cost_share": quantile((ran["launch_cost"] / ran["runtime"]).fill_nan(None), 0.5),
         "clipped": rounded(table["clipped"].mean()),
         "freed_p50": quantile(table["freed"], 0.5),
         "freed_p99": quantile(table["freed"], 0.99),
-        "freed_known": _known(collected, "freed"),
+        "freed_known": _known(record, "freed"),
     }
 
 
-def _known(collected: Collected, name: str, ends: Sequence[str] = ()) -> float | None:
+def _known(record: RunRecord, name: str, ends: Sequence[str] = ()) -> float | None:
     """Share of the jobs that ran of which the column `name` of the evidence is known; None if no job ran.
 
     ends: only jobs that ended in one of these states
     """
-    ran = collected.jobs.drop_nulls("start").select("id", "state")
+    ran = record.jobs.drop_nulls("start").select("id", "state")
     if ends:
         ran = ran.filter(col("state").is_in(ends))
     ran = ran.select("id")
-    return rounded(collected.evidence.join(ran, on="id", how="semi").select(col(name).is_not_null().mean()).item())
+    return rounded(record.evidence.join(ran, on="id", how="semi").select(col(name).is_not_null().mean()).item())
 
 
 def _saturated(samples: pl.DataFrame, thresholds: Thresholds) -> float | None:
@@ -159,17 +159,17 @@ def _saturated(samples: pl.DataFrame, thresholds: Thresholds) -> float | None:
     return rounded(samples.select((col("cpu_busy").drop_nulls() > thresholds.host_cpu_full).mean()).item())
 
 
-def _launch_latency(collected: Collected) -> float | None:
+def _launch_latency(record: RunRecord) -> float | None:
     """Median of the trace seconds from Slurm's start of a job to sigsleep's.
 
     Slurm truncates its instant to whole seconds, so the difference is half a second too long if starts are spread evenly over the
     second: this is subtracted. slurmctld may start jobs at nearly the same fraction of every second, so the uncertainty is half a
     second of Slurm's time, and the figure can be negative.
     """
-    difference = quantile(collected.evidence["launch"], 0.5)
+    difference = quantile(record.evidence["launch"], 0.5)
     if difference is None:
         return None
-    return rounded((difference * collected.time.clock.speed - 0.5) * collected.time.second)
+    return rounded((difference * record.time.clock.speed - 0.5) * record.time.second)
 
 
 def _largest_count(samples: pl.DataFrame, column: str) -> int | None:
@@ -188,17 +188,17 @@ def _messages(of_head: Mapping[str, int] | None, complaints: Mapping[str, Any]) 
     return dict(counts)
 
 
-def _clock_offset(collected: Collected, measured: Mapping[str, Any]) -> float | None:
+def _clock_offset(record: RunRecord, measured: Mapping[str, Any]) -> float | None:
     """Lower bound of the largest difference of a host's clock from the head's: offset minus error, in trace seconds."""
     measurements = [host for hosts in measured.values() for host in hosts if host["offset"] is not None]
     if not measurements:
         return None
     differences = [abs(host["offset"]) - host["error"] for host in measurements]
-    return rounded(max(0.0, *differences) * collected.time.clock.speed * collected.time.second)
+    return rounded(max(0.0, *differences) * record.time.clock.speed * record.time.second)
 
 
 def _ended(complaints: Mapping[str, Any]) -> dict[str, int] | None:
-    """Number of unexpected ends of daemons of all hosts, by kind of daemon; None if they were not collected."""
+    """Number of unexpected ends of daemons of all hosts, by kind of daemon; None if they were not record."""
     if "events" not in complaints:
         return None
     events = [event for of_host in complaints["events"].values() for event in of_host]

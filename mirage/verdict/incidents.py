@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.records.collect import Collected
 from mirage.records.disagreements import STRUCTURAL, in_record_only
+from mirage.records.record import RunRecord
 from mirage.records.run_samples import LACKING, SILENT
 from mirage.verdict import events as events_of_run
 from mirage.verdict.advice import counted, remedy
@@ -27,21 +27,21 @@ SHOWN = 5
 """Number of daemons that a reason names."""
 
 
-def broken(collected: Collected) -> list[tuple[str, int, str]]:
+def broken(record: RunRecord) -> list[tuple[str, int, str]]:
     """Events that are caused by the emulation and must not happen to any job: kind, number of jobs, description."""
-    table = collected.jobs.join(collected.evidence, on="id", maintain_order="left")
+    table = record.jobs.join(record.evidence, on="id", maintain_order="left")
     state, failed = col("state"), col("state").is_in(["FAILED", "BOOT_FAIL", "OUT_OF_MEMORY"])
     # Tolerance for rounding errors of floats.
     within_limit = col("runtime") < col("limit") * (1 - 1e-9)
-    node_daemon = collected.names.node_daemon
+    node_daemon = record.names.node_daemon
     slack = "" if table["limit_extended"].any() else "OVERRUN=extend gives limits slack, or "
     rules = [
         ("lost", state == "LOST", "submitted and not in any record"),
         ("not ended", state.is_in(NOT_ENDED), "not ended when the records were collected"),
         (
             "false timeout",
-            (state == "TIMEOUT") & within_limit & ~col("id").is_in(events_of_run.killed_jobs(collected).implode()),
-            f"killed at a time limit above the run time: {slack}{remedy(collected)}",
+            (state == "TIMEOUT") & within_limit & ~col("id").is_in(events_of_run.killed_jobs(record).implode()),
+            f"killed at a time limit above the run time: {slack}{remedy(record)}",
         ),
         (
             "launch failure",
@@ -55,23 +55,23 @@ def broken(collected: Collected) -> list[tuple[str, int, str]]:
         ),
         (
             "node failure",
-            (state == "NODE_FAIL") & ~col("id").is_in(events_of_run.failed_jobs(collected).implode()),
+            (state == "NODE_FAIL") & ~col("id").is_in(events_of_run.failed_jobs(record).implode()),
             "ended by a node failure",
         ),
         ("cancelled", (state == "CANCELLED") & ~col("cancel_wanted"), "cancelled, but not by the workload"),
     ]
     return [
         *((kind, table.filter(condition).height, description) for kind, condition, description in rules),
-        ("not submitted", collected.unsubmitted, "of the plan never submitted"),
+        ("not submitted", record.replay.unsubmitted, "of the plan never submitted"),
     ]
 
 
-def foreign(collected: Collected) -> list[str]:
+def foreign(record: RunRecord) -> list[str]:
     """Reason for jobs that the run did not submit, with the first of them."""
-    if collected.foreign.is_empty():
+    if record.tables.foreign.is_empty():
         return []
-    count = collected.foreign.height
-    first = collected.foreign.select("name", "slurm_id", "user").head(_NAMED).iter_rows()
+    count = record.tables.foreign.height
+    first = record.tables.foreign.select("name", "slurm_id", "user").head(_NAMED).iter_rows()
     named = [f"{name} {arrays.word(job_id)} {user}" for name, job_id, user in first]
     more = ["..."] if count > _NAMED else []
     words = f"{counted(count, 'job')} that this run did not submit ran or waited in the cluster ({', '.join([*named, *more])})"
@@ -79,10 +79,10 @@ def foreign(collected: Collected) -> list[str]:
 
 
 def troubled(
-    collected: Collected, result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, nodes: int
+    record: RunRecord, result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, nodes: int
 ) -> list[str]:
     """Reasons from the replay, the nodes and the daemons. nodes: of the machine"""
-    reasons, names = [], collected.names
+    reasons, names = [], record.names
     if "ended" not in result:
         reasons.append(f"the replay has not finished ({result.get('message') or 'see replay.log'})")
     if figures["released"]:
@@ -97,11 +97,11 @@ def troubled(
         share = f"the machine lacked {100 * lacking:.2g} % of its node time, over {100 * thresholds.nodes_lacking_share:g} %"
         reasons.append(f"{most} of {nodes} nodes were {LACKING[kind]}: {share}")
     messages = figures["messages"] or {}
-    if (lost := messages.get(NODE_DOWN, 0) - events_of_run.explained_nodes(collected)) > 0:
+    if (lost := messages.get(NODE_DOWN, 0) - events_of_run.explained_nodes(record)) > 0:
         reasons.append(f"{names.controller} set nodes down {counted(lost, 'time')}: see its log")
     known = {kind: count for kind, count in messages.items() if kind not in NOT_JUDGED}
-    count = max(0, sum(known.values()) - events_of_run.explained_complaints(collected))
-    allowed = thresholds.messages_share * collected.jobs.height
+    count = max(0, sum(known.values()) - events_of_run.explained_complaints(record))
+    allowed = thresholds.messages_share * record.jobs.height
     if count > allowed:
         kinds = ", ".join(f"{kind}: {number}" for kind, number in sorted(known.items(), key=lambda item: -item[1]))
         renewed = messages.get(CONNECTION_RENEWED)
@@ -113,7 +113,7 @@ def troubled(
     return reasons
 
 
-def causes(complaints: Mapping[str, Any], collected: Collected) -> list[str]:
+def causes(complaints: Mapping[str, Any], record: RunRecord) -> list[str]:
     """What went wrong on the hosts during the run: full folders, and ends of daemons that no event of the run explains. These cause
     other reasons."""
     full: list[str] = []
@@ -126,7 +126,7 @@ def causes(complaints: Mapping[str, Any], collected: Collected) -> list[str]:
                 full.append(f"no space was left on {event['path']}{where} at {_time_of_day(event)}: free some, and repeat the run")
             else:
                 ended.setdefault(event["kind"], []).append((where, event))
-    ended = events_of_run.remaining_ends(ended, collected, collected.names.controller)
+    ended = events_of_run.remaining_ends(ended, record, record.names.controller)
     return [*dict.fromkeys(full), *(_of_ended(kind, ended[kind]) for kind in sorted(ended, key=_order))]
 
 
@@ -152,12 +152,12 @@ def _time_of_day(event: Mapping[str, Any]) -> str:
     return f"{datetime.fromtimestamp(event['real'], UTC):%H:%M:%S} UTC"
 
 
-def halts(collected: Collected) -> str:
+def halts(record: RunRecord) -> str:
     """What was halted, for how long and when, as the subject of a reason."""
-    words = {CONTROLLER: f"{collected.names.controller} was halted", REPLAY: "the replay's host or process was suspended"}
+    words = {CONTROLLER: f"{record.names.controller} was halted", REPLAY: "the replay's host or process was suspended"}
     clauses = []
     for what, text in words.items():
-        halts = [halt for halt in collected.halts if halt["what"] == what]
+        halts = [halt for halt in record.replay.halts if halt["what"] == what]
         if halts:
             longest = max(halts, key=lambda halt: float(halt["seconds"]))
             at = datetime.fromtimestamp(longest["since"], UTC)
@@ -166,20 +166,20 @@ def halts(collected: Collected) -> str:
     return f"{' and '.join(clauses)}: the time in which no job could start"
 
 
-def records(collected: Collected, thresholds: Thresholds) -> list[str]:
+def records(record: RunRecord, thresholds: Thresholds) -> list[str]:
     """Reasons for an invalid run because its two records disagree, each with the three most frequent kinds: one if any disagreement
     is not about a time, one if there are more about times than the allowed share of the jobs."""
-    if collected.disagreements.is_empty():
+    if record.tables.disagreements.is_empty():
         return []
-    is_structural = col("kind").is_in(sorted({*STRUCTURAL, in_record_only(collected.names.manager)}))
-    allowed = thresholds.disagreements_share * collected.jobs.height
+    is_structural = col("kind").is_in(sorted({*STRUCTURAL, in_record_only(record.names.manager)}))
+    allowed = thresholds.disagreements_share * record.jobs.height
     return [
-        *_disagreements(collected.disagreements.filter(is_structural), 0.0, "none is allowed", collected.names.manager),
+        *_disagreements(record.tables.disagreements.filter(is_structural), 0.0, "none is allowed", record.names.manager),
         *_disagreements(
-            collected.disagreements.filter(~is_structural),
+            record.tables.disagreements.filter(~is_structural),
             allowed,
             f"over {allowed:.3g} ({thresholds.disagreements_share:.3g} of the jobs)",
-            collected.names.manager,
+            record.names.manager,
         ),
     ]
 

@@ -17,7 +17,7 @@ from mirage.metrics import classes as job_classes
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.registry import METRICS
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 from mirage.statistics.sums_over_jobs import CLASS_METRICS
@@ -34,7 +34,7 @@ _DIGITS_OF_TIMES = 6  # as in `Population`
 
 
 def errors(
-    run: Collected,
+    run: RunRecord,
     jobs: pl.DataFrame,
     population: Population,
     measured: Mapping[str, Any],
@@ -59,7 +59,7 @@ def errors(
     elif population.window is not None:
         # The manager itself postpones a start until jobs beside the workload's have left its nodes.
         # At a constant speed nobody knows whether the scheduler or the emulation postponed a start.
-        own = dispatch_gaps.own_delay(run, scheduling) if run.on_event_clock else 0.0
+        own = dispatch_gaps.own_delay(run, scheduling) if run.event_clock.is_used else 0.0
         own = math.inf if run.beside is not None else own
         if run.events:
             # Nodes that were absent or reserved postponed starts.
@@ -157,7 +157,7 @@ def of_schedule(
     return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NO_DELAYS), "other_jobs": by_jobs})
 
 
-def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population, gaps: pl.DataFrame) -> pl.DataFrame:
+def delayed_jobs(run: RunRecord, jobs: pl.DataFrame, population: Population, gaps: pl.DataFrame) -> pl.DataFrame:
     """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited. gaps: of
     `dispatch_gaps`"""
     evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed", "expected")
@@ -183,7 +183,7 @@ def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population, gap
         .when(col("stretch").is_not_null() | ~ran)
         .then(pl.coalesce("expected", "runtime", pl.lit(0.0))),
         # What the record counts as the run of a job has all of the time until its processors were free.
-        freed=pl.when(col("start").is_not_null()).then(0.0) if run.frees_at_end else "freed",
+        freed=pl.when(col("start").is_not_null()).then(0.0) if run.manager.frees_at_end else "freed",
         late="late",
         limit="limit",
         leave=pl.when(~ran).then("end"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 from polars import col
 
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.text.words import two_digits
 from mirage.verdict.thresholds import Thresholds
 from slurm_mirage.rm.managers import DEFAULT
@@ -40,9 +40,9 @@ class Scales:
     """Mean of the run times in the workload, each weighted by the job's processors."""
 
     @classmethod
-    def of(cls, collected: Collected) -> Scales:
+    def of(cls, record: RunRecord) -> Scales:
         """The times of all jobs that started, without presets, whose waits are not measured."""
-        jobs = collected.jobs.filter(col("preset").is_null()) if "preset" in collected.jobs.columns else collected.jobs
+        jobs = record.jobs.filter(col("preset").is_null()) if "preset" in record.jobs.columns else record.jobs
         started = jobs.drop_nulls("start")
         wait = started.select(wait=(col("start") - col("submit")).clip(0)).to_series()
         ran = started.filter(col("runtime") > 0)
@@ -73,11 +73,11 @@ class Resolution:
     """Name of the resource manager."""
 
     @classmethod
-    def of(cls, collected: Collected) -> Resolution:
-        clock = collected.time.clock
+    def of(cls, record: RunRecord) -> Resolution:
+        clock = record.time.clock
         second = clock.virtual_to_trace(RECORD)
-        event = collected.on_event_clock, collected.may_have_event_clock
-        return cls(second, START * clock.speed * second, clock.shrink, *event, collected.names.manager)
+        event = record.event_clock.is_used, record.event_clock.is_possible
+        return cls(second, START * clock.speed * second, clock.shrink, *event, record.names.manager)
 
     @property
     def trace_seconds(self) -> float:

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from polars import col
 
 from mirage.records.cluster_events import Absence, Reservation, by_node
-from mirage.records.collect import Collected
 from mirage.records.machine_room import SLOTS, WHOLE, places_of
+from mirage.records.record import RunRecord
 from mirage.workloads.constraints import allows
 from slurm_mirage.base import hostlist
 from slurm_mirage.jobs.request import Request, counts_of, gpus_of
@@ -37,28 +37,28 @@ _ALL = 1 << 40
 """More than any node has."""
 
 
-def with_room(candidates: pl.DataFrame, jobs: pl.DataFrame, collected: Collected, layout: Layout, slack: float) -> pl.Series:
+def with_room(candidates: pl.DataFrame, jobs: pl.DataFrame, record: RunRecord, layout: Layout, slack: float) -> pl.Series:
     """Ids of the candidates that certainly had room; none where the nodes of some job are not known, or where nodes were taken
     otherwise: by jobs beside the workload's, or by jobs that change their size.
 
-    candidates: some of the jobs; jobs: columns of `collected.jobs` and its evidence, with accepted and left, the instants at which
+    candidates: some of the jobs; jobs: columns of `record.jobs` and its evidence, with accepted and left, the instants at which
         each joined and left the queue; slack: trace seconds before and after an absence in which nodes may be out of service
     """
     none = pl.Series("id", [], pl.Int64)
     started = jobs.drop_nulls("start")["id"]
-    is_known = bool(started.is_in(collected.placements["job"].implode()).all())
-    if not is_known or collected.beside is not None or collected.changes_sizes:
+    is_known = bool(started.is_in(record.tables.placements["job"].implode()).all())
+    if not is_known or record.beside is not None or record.changes_sizes:
         return none
     requests = {text: Request.parse(text) for text in jobs["request"].unique()}
     asked = {job["id"]: _Asked.of(job, requests[job["request"]]) for job in jobs.iter_rows(named=True)}
     machine = _Machine(layout, asked, jobs["partition"].unique().sort().to_list())
-    if (held := machine.placements(collected.placements)) is None:
+    if (held := machine.placements(record.tables.placements)) is None:
         return none
-    events = [*held, *_queue(jobs, asked), *machine.absences(collected.events.absences, slack)]
+    events = [*held, *_queue(jobs, asked), *machine.absences(record.events.absences, slack)]
     events += [(job["accepted"], _JUDGED, job) for job in candidates.iter_rows(named=True)]
     # At the same instant, changes come before the jobs that are judged by them.
     events.sort(key=lambda event: event[:2])
-    machine.reserve(collected.events.reservations, slack)
+    machine.reserve(record.events.reservations, slack)
     ids = []
     for instant, kind, subject in events:
         if kind == _JUDGED:

@@ -20,8 +20,9 @@ from mirage.metrics.measured_jobs import Cut, Population
 from mirage.records import agreement, run_files, wait_causes
 from mirage.records.allocations import read_allocations
 from mirage.records.aspects import tables
-from mirage.records.collect import Collected, collect
+from mirage.records.collect import collect
 from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE, REASONS_FILE, WAITS_FILE
+from mirage.records.record import RunRecord
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import lacking_nodes
 from mirage.verdict import aspects, dispatch_gaps, events, metric_errors, validity
@@ -54,16 +55,16 @@ def results(
     Raises WrongUse for records that are not those of a run.
     """
     bounds = Thresholds.in_force(thresholds, run.scheduling)
-    workload, collected = run.workload, collect(run)
-    jobs = run_files.rounded(collected.jobs)
+    workload, record = run.workload, collect(run)
+    jobs = run_files.rounded(record.jobs)
     changes: dict[str, Any] = {
-        "suspensions": run_files.rounded(collected.suspensions),
-        "executions": run_files.rounded(collected.executions),
-        "allocations": _allocations(run, collected, jobs),
+        "suspensions": run_files.rounded(record.tables.suspensions),
+        "executions": run_files.rounded(record.tables.executions),
+        "allocations": _allocations(run, record, jobs),
     }
-    own = {name: run_files.rounded(table) for name, table in tables(collected.aspects, collected.allocations).items()}
+    own = {name: run_files.rounded(table) for name, table in tables(record.aspects, record.tables.allocations).items()}
     layout = run.machine(processors, nodes)
-    absent = _absent(run, collected, layout, bounds)
+    absent = _absent(run, record, layout, bounds)
     whole: dict[str, Any] = {"immediate_below": OF_RUNS, "tables": own, "availability": absent, **changes}
     settings: dict[str, Any] = {"warmup_cut": cuts[0], "cooldown_cut": cuts[1], **whole}
     uncut = ""
@@ -78,49 +79,45 @@ def results(
         plain = set(run.journal.plain)
         refused = {row.id for row in run.read_plan() if row.index in plain} if plain else set()
         member["not_played"] = not_played.counts(not_played.with_refused(workload, refused))
-    interval = bounds.backfill_cycle_seconds * collected.time.second
-    reasons = wait_causes.read_reasons(
-        run.path / REASONS_FILE, collected.time, run.manager, collected.evidence.select("id", "slurm_id")
-    )
-    spans = run_files.rounded(wait_causes.waits(collected, run.read_plan(), jobs, reasons, layout, run.scheduling, interval))
-    users = collected.evidence.select("id", "user")
+    interval = bounds.backfill_cycle_seconds * record.time.second
+    reasons = wait_causes.read_reasons(run.path / REASONS_FILE, record.time, run.manager, record.evidence.select("id", "slurm_id"))
+    spans = run_files.rounded(wait_causes.waits(record, run.read_plan(), jobs, reasons, layout, run.scheduling, interval))
+    users = record.evidence.select("id", "user")
     member["wait_causes"] = wait_causes.summary(spans, jobs, users, processors, has_reasons=not reasons.is_empty())
-    gaps = dispatch_gaps.dispatch_gaps(collected, layout, run.scheduling, interval)
-    judged = validity.judge(
-        run, wait_causes.with_told_limits(collected, reasons), layout, bounds, immediate_below=OF_RUNS, gaps=gaps
-    )
+    gaps = dispatch_gaps.dispatch_gaps(record, layout, run.scheduling, interval)
+    judged = validity.judge(run, wait_causes.with_told_limits(record, reasons), layout, bounds, immediate_below=OF_RUNS, gaps=gaps)
     member["validity"] = {**judged, "thresholds": dict(thresholds)}
     member["validity"]["inconclusive_metrics"] |= censoring_reasons(member)
     if uncut:
         validity.add_unsure(member["validity"], uncut)
     population = Population.of(jobs, processors, nodes, *cuts, **changes)
-    member |= aspects.members(collected, member, population, changes["suspensions"])
+    member |= aspects.members(record, member, population, changes["suspensions"])
     if layout.gpus:
         asked = {row.id: Request.parse(row.request) for row in run.read_plan()}
         member["gpus"] = gpu_use(population, asked, layout.gpus)
-    if collected.events:
-        member["events"] = events.summary(collected, judged["messages"])
-    member |= metric_errors.errors(collected, jobs, population, member, gaps, run.scheduling, backfill_interval=interval)
-    validity.judge_errors(member, bounds, collected)
+    if record.events:
+        member["events"] = events.summary(record, judged["messages"])
+    member |= metric_errors.errors(record, jobs, population, member, gaps, run.scheduling, backfill_interval=interval)
+    validity.judge_errors(member, bounds, record)
     if run.recorded is not None:
         member["nearness"] = agreement.nearness_of(jobs, run.recorded, workload, member)
-    files = {**run_files.render(collected, processors, nodes), WAITS_FILE: run_files.csv_of(spans)}
+    files = {**run_files.render(record, processors, nodes), WAITS_FILE: run_files.csv_of(spans)}
     files[METRICS_FILE] = (json.dumps(member, indent=1, allow_nan=False) + "\n").encode()
-    kinds = collected.disagreements["kind"].value_counts(sort=True, name="count").rows()
+    kinds = record.tables.disagreements["kind"].value_counts(sort=True, name="count").rows()
     return Results(files, member, dict(kinds))
 
 
-def _absent(run: RunFolder, collected: Collected, layout: Layout, bounds: Thresholds) -> pl.DataFrame | str | None:
+def _absent(run: RunFolder, record: RunRecord, layout: Layout, bounds: Thresholds) -> pl.DataFrame | str | None:
     """When nodes were out of service by events of the run; None if never; a text where others were, as by hand."""
-    planned = events.planned_absence(collected, run.samples, len(layout.nodes))
+    planned = events.planned_absence(record, run.samples, len(layout.nodes))
     lacking, _ = lacking_nodes(run.samples, len(layout.nodes), planned)
     if lacking is not None and lacking > bounds.nodes_lacking_share:
         return availability.OF_NO_EVENT
-    return None if collected.availability.is_empty() else run_files.rounded(collected.availability)
+    return None if record.events.availability.is_empty() else run_files.rounded(record.events.availability)
 
 
-def _allocations(run: RunFolder, collected: Collected, jobs: pl.DataFrame) -> pl.DataFrame | None:
+def _allocations(run: RunFolder, record: RunRecord, jobs: pl.DataFrame) -> pl.DataFrame | None:
     """Changes of size: those of the run's jobs; of a run without such jobs those in allocations.csv, where it exists."""
-    if collected.changes_sizes:
-        return run_files.rounded(collected.allocations)
+    if record.changes_sizes:
+        return run_files.rounded(record.tables.allocations)
     return read_allocations(run.path / ALLOCATIONS_FILE, jobs, "run") if run.has(ALLOCATIONS_FILE) else None

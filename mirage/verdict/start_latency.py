@@ -23,54 +23,54 @@ import numpy as np
 import polars as pl
 from polars import col
 
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.verdict import events, room_at_acceptance
 from slurm_mirage.rm.evidence import Layout
 
 
-def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
+def start_latencies(record: RunRecord, layout: Layout) -> pl.Series:
     """Trace seconds from acceptance (or eligibility, if later) to start of the jobs that need not have waited.
 
     An empty queue would be a simpler condition, but if launches are slow compared with the intervals between submissions, the queue
     is never empty, which this figure has to show.
     """
-    jobs = _jobs(collected, layout)
-    pauses = collected.suspensions.drop_nulls().join(
+    jobs = _jobs(record, layout)
+    pauses = record.tables.suspensions.drop_nulls().join(
         jobs.select("id", "width", "most_nodes", "partition"), left_on="job", right_on="id"
     )
-    changes = changes_of_size(collected.allocations, jobs)
+    changes = changes_of_size(record.tables.allocations, jobs)
     latencies = [
         _judged(
             jobs.filter(own),
             jobs.filter(shared),
             pauses.filter(shared),
             changes.filter(shared),
-            events.taken(collected, layout, layout.partitions.get(partition, layout.nodes)),
+            events.taken(record, layout, layout.partitions.get(partition, layout.nodes)),
             layout,
             partition,
         )
         for partition, own, shared in _parts(jobs, layout)
     ]
     counted = pl.concat([*latencies, pl.Series("id", [], pl.Int64)])
-    ids = pl.concat([counted, _with_room(jobs.filter(~col("id").is_in(counted.implode())), jobs, collected, layout)])
+    ids = pl.concat([counted, _with_room(jobs.filter(~col("id").is_in(counted.implode())), jobs, record, layout)])
     started = jobs.drop_nulls("start").filter(col("id").is_in(ids.implode()))
     since = ["accepted", "eligible"]
-    if (beside := collected.beside) is not None:
+    if (beside := record.beside) is not None:
         since.append("vacated")
         started = started.filter((col("vacated") >= col("accepted")).fill_null(False) | ~_filled(started, beside))
     return started.select(latency=col("start") - pl.max_horizontal(since)).to_series()
 
 
-def _with_room(others: pl.DataFrame, jobs: pl.DataFrame, collected: Collected, layout: Layout) -> pl.Series:
+def _with_room(others: pl.DataFrame, jobs: pl.DataFrame, record: RunRecord, layout: Layout) -> pl.Series:
     """Ids of those of the other jobs of which the nodes tell that they need not have waited."""
-    is_told = collected.limits_told | ~col("request").str.contains("licences=", literal=True)
+    is_told = record.manager.limits_told | ~col("request").str.contains("licences=", literal=True)
     asks = (col("request") != "") | col("memory").is_not_null() | col("whole_nodes")
     known = [name for name in layout.partitions if name not in layout.limited]
     is_late = col("request").str.contains(r"(^| )(begin|hold)=")
     candidates = others.filter(asks & is_told & ~is_late & ~col("left_out") & ~col("limited") & col("partition").is_in(known))
     if candidates.is_empty():
         return candidates["id"]
-    return room_at_acceptance.with_room(candidates, jobs, collected, layout, events.SLACK * collected.time.second)
+    return room_at_acceptance.with_room(candidates, jobs, record, layout, events.SLACK * record.time.second)
 
 
 def _filled(jobs: pl.DataFrame, beside: pl.DataFrame) -> pl.Series:
@@ -80,14 +80,12 @@ def _filled(jobs: pl.DataFrame, beside: pl.DataFrame) -> pl.Series:
     return pl.Series(np.searchsorted(begun, accepted, "right") > np.searchsorted(ended, accepted, "right"))
 
 
-def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
+def _jobs(record: RunRecord, layout: Layout) -> pl.DataFrame:
     """The jobs that are in any record, with accepted, width (processors that they take), most_nodes (on which they may be), memory
     (MiB per processor), limited, and left_out."""
     known = ["whole_nodes", "memory", "limited", "dependent", "restarts", "request", "array", "at_once", "limit"]
-    known += ["vacated"] if collected.beside is not None else []
-    jobs = collected.jobs.filter(col("state") != "LOST").join(
-        collected.evidence.select("id", *known), on="id", maintain_order="left"
-    )
+    known += ["vacated"] if record.beside is not None else []
+    jobs = record.jobs.filter(col("state") != "LOST").join(record.evidence.select("id", *known), on="id", maintain_order="left")
     sizes = {name: max((layout.nodes[node].processors for node in nodes), default=1) for name, nodes in layout.partitions.items()}
     largest = col("partition").replace_strict(
         sizes, default=max((node.processors for node in layout.nodes.values()), default=1), return_dtype=pl.Int64
@@ -104,9 +102,12 @@ def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
         most_nodes=pl.when(col("start").is_null()).then(waiting_nodes).otherwise(nodes),
         waiting_nodes=waiting_nodes,
         partition=col("partition").fill_null(""),
-        limited=col("limited") & (layout.enforces_limits and not collected.limits_told),
-        left_out=col("dependent") | (col("restarts") > 0) | col("at_once").is_not_null() | (col("limited") & collected.limits_told),
-    ).with_columns(left_out=col("left_out") | events.left_out_of_latency(collected, layout))
+        limited=col("limited") & (layout.enforces_limits and not record.manager.limits_told),
+        left_out=col("dependent")
+        | (col("restarts") > 0)
+        | col("at_once").is_not_null()
+        | (col("limited") & record.manager.limits_told),
+    ).with_columns(left_out=col("left_out") | events.left_out_of_latency(record, layout))
 
 
 def changes_of_size(allocations: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:

@@ -14,7 +14,7 @@ import polars as pl
 from polars import col
 
 from mirage.metrics.classes import ALL, RUNTIMES, sizes
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.verdict.resolution import Resolution, relative
 
 FEWEST = 20
@@ -53,12 +53,12 @@ class Stretch:
         )
 
 
-def shares(collected: Collected, resolution: Resolution) -> pl.DataFrame:
+def shares(record: RunRecord, resolution: Resolution) -> pl.DataFrame:
     """A row per job whose stretch is known: processors, runtime (up to the limit, of a job killed at it), stretch (trace seconds),
     and this as a share of the run time: measured, beyond_record (a second of Slurm's record), beyond_resolution (what the run
     resolves)."""
-    jobs = collected.jobs.select("id", "processors", "runtime", "state").join(
-        collected.evidence.select("id", "stretch", "limit", "expected"), on="id", maintain_order="left"
+    jobs = record.jobs.select("id", "processors", "runtime", "state").join(
+        record.evidence.select("id", "stretch", "limit", "expected"), on="id", maintain_order="left"
     )
     jobs = jobs.with_columns(runtime=pl.coalesce("expected", "runtime"))
     until = pl.when(col("state") == "TIMEOUT").then(pl.min_horizontal("runtime", "limit")).otherwise("runtime")

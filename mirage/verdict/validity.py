@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics.registry import METRICS
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.records.rounding import rounded
 from mirage.records.run_folder import RunFolder
 from mirage.verdict import aspects, clock_speed, dispatch_gaps, event_clock, events, incidents
@@ -37,7 +37,7 @@ more than one of 10 is late is 1 %."""
 
 def judge(
     run: RunFolder,
-    collected: Collected,
+    record: RunRecord,
     layout: Layout,
     thresholds: Thresholds | None = None,
     *,
@@ -46,37 +46,37 @@ def judge(
 ) -> dict[str, Any]:
     """Computes the member "validity" of metrics.json. Times are trace seconds; figures without data are null.
 
-    collected: the records of the run; layout: its machine
+    record: the records of the run; layout: its machine
     immediate_below: threshold of the metric immediate_fraction; None: it is not judged
     gaps: of `dispatch_gaps`; None: not known
     """
     thresholds = thresholds or Thresholds()
     gaps = pl.DataFrame(schema=dispatch_gaps.SCHEMA) if gaps is None else gaps
-    figures = measure(run, collected, layout, thresholds, gaps)
-    causes = incidents.causes(run.complaints, collected)
-    wrong_clock, unsure_clock = clock_speed.judged(collected, figures["clock_speed"], thresholds)
-    broken = [f"{counted(count, 'job')} {description}" for _, count, description in incidents.broken(collected) if count]
+    figures = measure(run, record, layout, thresholds, gaps)
+    causes = incidents.causes(run.complaints, record)
+    wrong_clock, unsure_clock = clock_speed.judged(record, figures["clock_speed"], thresholds)
+    broken = [f"{counted(count, 'job')} {description}" for _, count, description in incidents.broken(record) if count]
     reasons = [
-        *exceeded(collected, figures, thresholds, HALTED),
+        *exceeded(record, figures, thresholds, HALTED),
         *broken,
-        *incidents.foreign(collected),
-        *aspects.reasons(collected, layout),
-        *incidents.troubled(collected, run.result, figures, thresholds, len(layout.nodes)),
+        *incidents.foreign(record),
+        *aspects.reasons(record, layout),
+        *incidents.troubled(record, run.result, figures, thresholds, len(layout.nodes)),
         *event_clock.unlisted(figures),
-        *exceeded(collected, figures, thresholds, FIGURES - HALTED, has_cause=bool(causes)),
-        *stretched_classes(collected, figures, thresholds),
+        *exceeded(record, figures, thresholds, FIGURES - HALTED, has_cause=bool(causes)),
+        *stretched_classes(record, figures, thresholds),
         *wrong_clock,
-        *incidents.records(collected, thresholds),
+        *incidents.records(record, thresholds),
     ]
     own_wait = (figures["submit_lag_mean"] or 0.0) + (figures["start_latency_p50"] or 0.0)
-    coarse = too_coarse(Resolution.of(collected), Scales.of(collected), own_wait, thresholds)
+    coarse = too_coarse(Resolution.of(record), Scales.of(record), own_wait, thresholds)
     unsure = with_one_speed(
         [
             *coarse,
             # In a run that is too coarse, these figures follow from that.
-            *([] if coarse else doubtful(collected, figures, thresholds)),
-            *_not_measured(run, collected, figures),
-            *events.not_carried_out(collected),
+            *([] if coarse else doubtful(record, figures, thresholds)),
+            *_not_measured(run, record, figures),
+            *events.not_carried_out(record),
             *unsure_clock,
         ]
     )
@@ -87,22 +87,22 @@ def judge(
         # The end of a daemon that disturbed nothing beyond a bound is in the figures only.
         "reasons": [*causes, *with_one_speed(reasons)] if reasons else unsure,
         "inconclusive": unsure,
-        "inconclusive_metrics": metrics_too_coarse(Resolution.of(collected), immediate_below, thresholds),
+        "inconclusive_metrics": metrics_too_coarse(Resolution.of(record), immediate_below, thresholds),
         **figures,
-        **_of_manager(collected),
-        "bounds": {name: rounded(bound.most) for name, bound in bounds(collected, thresholds).items()},
+        **_of_manager(record),
+        "bounds": {name: rounded(bound.most) for name, bound in bounds(record, thresholds).items()},
     }
 
 
-def judge_errors(found: dict[str, Any], thresholds: Thresholds, collected: Collected) -> None:
+def judge_errors(found: dict[str, Any], thresholds: Thresholds, record: RunRecord) -> None:
     """Adds to the member `validity`, as `uncertain_metrics` with the reason, the metrics of which the emulation may have changed
     more than `error_share`. A run with a main metric among them is inconclusive, unless it is invalid.
 
     A wait is known to what the run resolves, and a fraction of the jobs to one job: smaller errors do not count.
     found: content of metrics.json with its errors
     """
-    judged, resolved, most = found["validity"], Resolution.of(collected).trace_seconds, f"{100 * thresholds.error_share:g} %"
-    one_job = 1 / max(1, collected.jobs["start"].count())
+    judged, resolved, most = found["validity"], Resolution.of(record).trace_seconds, f"{100 * thresholds.error_share:g} %"
+    one_job = 1 / max(1, record.jobs["start"].count())
     amounts = {}
     for name, errors in found["errors"].items():
         metric, value, error = METRICS[name], found["metrics"][name], errors["emulation"]
@@ -114,8 +114,8 @@ def judge_errors(found: dict[str, Any], thresholds: Thresholds, collected: Colle
         name: f"the emulation may have changed it by {amount}; at most {most} is conclusive" for name, amount in amounts.items()
     }
     if main := [f"{name} by {amount}" for name, amount in amounts.items() if METRICS[name].is_main]:
-        clock = collected.time.clock
-        advice = "" if collected.on_event_clock or clock.speed <= 1 else f"{remedy(collected)}, or "
+        clock = record.time.clock
+        advice = "" if record.event_clock.is_used or clock.speed <= 1 else f"{remedy(record)}, or "
         reason = f"the emulation may have changed main metrics by more than {most} ({'; '.join(main)})"
         add_unsure(judged, f"{reason}: {advice}take more JOBS")
 
@@ -127,22 +127,22 @@ def add_unsure(judged: dict[str, Any], reason: str) -> None:
         judged |= {"verdict": INCONCLUSIVE, "valid": False, "reasons": judged["inconclusive"]}
 
 
-def _of_manager(collected: Collected) -> dict[str, Any]:
+def _of_manager(record: RunRecord) -> dict[str, Any]:
     """What the verdict says of another resource manager than the default one: its name as `manager`, and as `not_measured`, by
     figure, why it is not measured, which is not a fault of the run."""
-    if collected.names == IMPLEMENTATIONS[DEFAULT].records.names:
+    if record.names == IMPLEMENTATIONS[DEFAULT].records.names:
         return {}
-    why = f"not measured: {collected.names.manager} records the end of a job when its processors are free"
-    unmeasured = dict.fromkeys(("freed_p50", "freed_p99"), why) if collected.frees_at_end else {}
-    return {"manager": collected.names.manager, "not_measured": unmeasured}
+    why = f"not measured: {record.names.manager} records the end of a job when its processors are free"
+    unmeasured = dict.fromkeys(("freed_p50", "freed_p99"), why) if record.manager.frees_at_end else {}
+    return {"manager": record.names.manager, "not_measured": unmeasured}
 
 
-def _not_measured(run: RunFolder, collected: Collected, figures: Mapping[str, Any]) -> list[str]:
+def _not_measured(run: RunFolder, record: RunRecord, figures: Mapping[str, Any]) -> list[str]:
     """Reasons for figures of the verdict that could not be measured, where there is no good reason for it.
 
     A run on one host has no difference of clocks. A scheduler whose queue is empty has no backfill cycles, although it is asked.
     """
-    started = collected.jobs["start"].count()
+    started = record.jobs["start"].count()
     ran, few = started > 0, min(FEWEST_LATENCIES, started)
     # On a machine that is always full, the waiting jobs show how soon the scheduler starts one.
     known, enough = figures["start_latency_jobs"] + figures["dispatch_gap_jobs"], KNOWN_SHARE
@@ -170,19 +170,20 @@ def _not_measured(run: RunFolder, collected: Collected, figures: Mapping[str, An
         ),
         (
             run.scheduling.has_cycles and run.diagnostics.is_empty(),
-            f"no sample of the scheduler's diagnostics: the longest {collected.names.cycle} is not known",
+            f"no sample of the scheduler's diagnostics: the longest {record.names.cycle} is not known",
         ),
         (
             bool(run.clock_offsets) and figures["clock_offset_max"] is None,
             "the hosts' clocks could not be compared: have them keep time by NTP, and repeat the run",
         ),
         (
-            bool(collected.launch_cost_reason),
-            f"what a launch costs could not be measured: {collected.launch_cost_reason}",
+            bool(record.launches.reason),
+            f"what a launch costs could not be measured: {record.launches.reason}",
         ),
         (
-            ran and figures["freed_p50"] is None and not collected.frees_at_end,
-            f"when the processors of jobs were free again is not known: {collected.freed_reason or 'no job has a record of it'}",
+            ran and figures["freed_p50"] is None and not record.manager.frees_at_end,
+            "when the processors of jobs were free again is not known: "
+            f"{record.manager.freed_reason or 'no job has a record of it'}",
         ),
         (
             ran and figures["freed_p50"] is not None and figures["freed_known"] < enough,
@@ -190,6 +191,6 @@ def _not_measured(run: RunFolder, collected: Collected, figures: Mapping[str, An
             f"{enough:.0%}",
         ),
         ("ended" in run.result and figures["messages"] is None, "the daemons' error messages were not counted"),
-        (collected.on_event_clock, event_clock.not_known(figures) if collected.on_event_clock else ""),
+        (record.event_clock.is_used, event_clock.not_known(figures) if record.event_clock.is_used else ""),
     ]
     return [words for applies, words in rules if applies and words]

@@ -15,7 +15,7 @@ from polars import col
 
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.usage_over_time import course
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.records.rounding import rounded
 from mirage.statistics.intervals import student
 from mirage_extras.filler.figures import FIGURES as FIGURES
@@ -35,10 +35,10 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def members(
-    collected: Collected, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
+    record: RunRecord, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
 ) -> dict[str, Any]:
     """The member of metrics.json; none without fillers. measured, population, suspensions: as for `summary`"""
-    fillers = collected.of(Fillers)
+    fillers = record.of(Fillers)
     return {} if fillers is None else {MEMBER: summary(fillers, measured, population, suspensions)}
 
 
@@ -151,35 +151,35 @@ def _with_interval(values: Floats) -> list[float | None]:
     return [rounded(values.mean()), rounded(half)]
 
 
-def figures(collected: Collected) -> dict[str, Any]:
+def figures(record: RunRecord) -> dict[str, Any]:
     """The figures of the verdict about fillers; none without fillers."""
-    fillers = collected.of(Fillers)
+    fillers = record.of(Fillers)
     if fillers is None:
         return {}
     failed = fillers.executions.filter(col("outcome") == FAILED).height
     return {"filler_faults": len(fillers.faults), "fillers_failed": failed}
 
 
-def reasons(collected: Collected, layout: Layout) -> list[str]:
+def reasons(record: RunRecord, layout: Layout) -> list[str]:
     """Reasons why a run is invalid for what its fillers did: work that was counted twice, and fillers that failed."""
-    fillers = collected.of(Fillers)
+    fillers = record.of(Fillers)
     if fillers is None:
         return []
     lines = [f"the records of filler jobs contradict each other: {'; '.join(fillers.faults)}"] if fillers.faults else []
-    if failed := figures(collected)["fillers_failed"]:
+    if failed := figures(record)["fillers_failed"]:
         lines.append(f"{failed} executions of filler jobs failed: see the logs of slurmd")
     return lines
 
 
 def errors(
-    collected: Collected, values: Mapping[str, float | None], emulation: Mapping[str, float | str], capacity: float
+    record: RunRecord, values: Mapping[str, float | None], emulation: Mapping[str, float | str], capacity: float
 ) -> dict[str, float]:
     """Half widths of the metrics of fillers: the launches of their programs, which took time of their executions. Without fillers
     they are exactly 0.
 
     capacity: processor seconds of the machine over the window
     """
-    fillers = collected.of(Fillers)
+    fillers = record.of(Fillers)
     share = 0.0 if fillers is None or capacity <= 0 else fillers.launch / capacity
     widths = {
         name: share for name in ("filler_load", "filler_useful", "filler_lost", "filler_overhead") if values[name] is not None

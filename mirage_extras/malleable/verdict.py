@@ -13,7 +13,7 @@ from polars import col
 
 from mirage.metrics.allocations import holdings
 from mirage.metrics.measured_jobs import Population
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.records.rounding import quantile, rounded
 from mirage.verdict.aspects import AspectBound
 from mirage_extras.malleable.figures import FIGURES as FIGURES
@@ -36,22 +36,22 @@ BOUNDS = (
 
 
 def members(
-    collected: Collected, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
+    record: RunRecord, measured: Mapping[str, Any], population: Population, suspensions: pl.DataFrame | None
 ) -> dict[str, Any]:
     """The member of metrics.json: what the broker answered; none without malleable jobs."""
-    resizes = collected.of(Resizes)
+    resizes = record.of(Resizes)
     return {} if resizes is None else {MEMBER: resizes.summary()}
 
 
-def figures(collected: Collected) -> dict[str, Any]:
+def figures(record: RunRecord) -> dict[str, Any]:
     """How long malleable jobs waited for the broker, from question to answer, and for which share of the time that they
     ran; none without any."""
-    if (resizes := collected.of(Resizes)) is None:
+    if (resizes := record.of(Resizes)) is None:
         return {}
     took = resizes.changes["done"] - resizes.changes["asked"]
-    waited = collected.evidence.drop_nulls(["own_waits", "expected"])
+    waited = record.evidence.drop_nulls(["own_waits", "expected"])
     share = waited.select(col("own_waits").sum() / col("expected").sum()).item() if waited.height else None
-    most = most_allocated(collected)
+    most = most_allocated(record)
     return {
         "resizes": resizes.changes.filter(col("outcome") == "done").height,
         "resizes_not_done": resizes.changes.filter(col("outcome") != "done").height,
@@ -63,15 +63,15 @@ def figures(collected: Collected) -> dict[str, Any]:
     }
 
 
-def most_allocated(collected: Collected) -> tuple[int, float] | None:
+def most_allocated(record: RunRecord) -> tuple[int, float] | None:
     """The most processors that were certainly allocated at once, and since when (trace s); None if no job may change its size.
 
     Slurm's record tells instants to a second. So a job certainly had its processors from a second after each start or change of
     size to a second before its next change or its end. Suspended jobs have none.
     """
-    if collected.of(Resizes) is None:
+    if record.of(Resizes) is None:
         return None
-    jobs = collected.jobs.join(collected.evidence.select("id", "allocated"), on="id", maintain_order="left")
+    jobs = record.jobs.join(record.evidence.select("id", "allocated"), on="id", maintain_order="left")
     last = jobs.select(pl.max_horizontal(pl.col("submit", "start", "end").max())).item()
     sizes = jobs.drop_nulls("start").select(
         "id",
@@ -80,16 +80,16 @@ def most_allocated(collected: Collected) -> tuple[int, float] | None:
         p=pl.coalesce("allocated", "processors"),
         c=col("nodes").fill_null(0),
     )
-    earlier = collected.executions.join(sizes.select("id", "p", "c"), left_on="job", right_on="id")
-    changes = collected.allocations.select(id="job", time="from", p="processors", c="nodes")
+    earlier = record.tables.executions.join(sizes.select("id", "p", "c"), left_on="job", right_on="id")
+    changes = record.tables.allocations.select(id="job", time="from", p="processors", c="nodes")
     held = pl.concat(
         [
-            holdings(sizes, collected.suspensions, changes).select("begin", "end", "p"),
+            holdings(sizes, record.tables.suspensions, changes).select("begin", "end", "p"),
             earlier.select(begin="start", end="end", p="p"),
         ],
         how="vertical_relaxed",
     )
-    second = collected.time.second
+    second = record.time.second
     held = held.with_columns(col("begin") + second, col("end") - second).filter(col("end") > col("begin"))
     if held.is_empty():
         return 0, 0.0
@@ -100,9 +100,9 @@ def most_allocated(collected: Collected) -> tuple[int, float] | None:
     return int(most), float(since)
 
 
-def reasons(collected: Collected, layout: Layout) -> list[str]:
+def reasons(record: RunRecord, layout: Layout) -> list[str]:
     """The reason why a run is invalid in which more processors were allocated at once than the machine has."""
-    allocated, processors = most_allocated(collected), sum(node.processors for node in layout.nodes.values())
+    allocated, processors = most_allocated(record), sum(node.processors for node in layout.nodes.values())
     if allocated is None or allocated[0] <= processors:
         return []
     most, since = allocated

@@ -12,7 +12,8 @@ from typing import Any
 import polars as pl
 from journals import start_event
 
-from mirage.records.collect import Collected, collect
+from mirage.records.collect import collect
+from mirage.records.record import RunRecord
 from mirage.records.run_folder import RunFolder
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.jobs.plan import PlanRow, write_plan
@@ -240,7 +241,7 @@ class MadeFolder:
         """The workload."""
         return pl.DataFrame(self.workload, infer_schema_length=None)
 
-    def collect(self) -> Collected:
+    def collect(self) -> RunRecord:
         return collect(RunFolder(self.write()))
 
 
@@ -262,11 +263,11 @@ def ns(instant: float) -> int:
     return round(VIRTUAL_ZERO * 1e9) + round(instant * 1e9)
 
 
-def row(run: Collected, number: int) -> dict[str, Any]:
+def row(run: RunRecord, number: int) -> dict[str, Any]:
     """A job's line of jobs.csv."""
     return run.jobs.filter(pl.col("id") == number).to_dicts()[0]
 
 
-def kinds(run: Collected) -> list[tuple[int | None, str]]:
+def kinds(run: RunRecord) -> list[tuple[int | None, str]]:
     """The disagreements, without their sizes."""
-    return run.disagreements.select("id", "kind").rows()
+    return run.tables.disagreements.select("id", "kind").rows()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -486,23 +487,46 @@ def test_waiters_that_have_not_looked_yet_are_no_false_quiets(bpf_instance: Inst
 # ---- times of files ----
 
 
-def test_times_of_files_follow_the_history(driven: Instance) -> None:
-    """A file is not older than the time noted when it was written, and not younger than the time noted afterwards."""
-    code = """
+@pytest.mark.parametrize("has_file", [True, False])
+def test_times_of_files_follow_the_history(driven: Instance, has_file: bool) -> None:
+    """A file is not older than the time noted when it was written, and not younger than the time noted afterwards. The last points
+    are in the page: for files of a short time ago the file of the history is not needed."""
+    code = f"""
 import os, time
 notes = []
 for number in range(12):
     before = time.time_ns()
-    open(f"f{number}", "w").close()
+    open(f"f{{number}}", "w").close()
     notes.append((before, time.time_ns()))
     time.sleep(1000)
+if not {has_file}:
+    os.rename({str(driven.history_file)!r}, "away")
 for number, (before, after) in enumerate(notes):
-    print(os.stat(f"f{number}").st_mtime_ns - before, after - os.stat(f"f{number}").st_mtime_ns)
+    print(os.stat(f"f{{number}}").st_mtime_ns - before, after - os.stat(f"f{{number}}").st_mtime_ns)
 """
     for line in driven.python(code).splitlines():
         young, old = map(int, line.split())
         assert young >= 0
         assert old >= -13_000 * SECOND  # within the points of the history
+
+
+def test_older_files_have_the_same_times_from_the_page_and_from_the_file(driven: Instance) -> None:
+    """The page has the last points only: a file that was dated by it has the same time when it is dated by the history's file."""
+    code = """
+import os, time
+for number in range(200):
+    open(f"f{number}", "w").close()
+    time.sleep(100)
+
+times = lambda: [os.stat(f"f{number}").st_mtime_ns for number in range(200)]
+print(times())
+"""
+    recent = json.loads(driven.python(code))
+    assert recent == sorted(recent) and recent[-1] - recent[0] > 10_000 * SECOND
+    for _ in range(3):
+        driven.python("import time\nfor _ in range(100): time.sleep(1000)")
+    later = json.loads(driven.python("import os; print([os.stat(f'f{number}').st_mtime_ns for number in range(200)])"))
+    assert later[:-1] == recent[:-1]
 
 
 def test_a_file_from_before_the_clock_and_one_of_now(driven: Instance) -> None:

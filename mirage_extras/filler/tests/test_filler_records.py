@@ -9,7 +9,7 @@ import pytest
 from filler_folders import FillerFolder
 from run_folders import ORIGIN, MadeFolder
 
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.records.run_folder import RunFolder
 from mirage.verdict.run_results import results
 from mirage.verdict.start_latency import start_latencies
@@ -42,13 +42,13 @@ def slot(
     made.filler_record(number, Cause.SLOT, **begun, **times, worked=85.0, before=before, after=after)
 
 
-def table(run: Collected) -> list[dict[str, Any]]:
+def table(run: RunRecord) -> list[dict[str, Any]]:
     fillers = run.of(Fillers)
     assert fillers is not None
     return fillers.executions.to_dicts()
 
 
-def faults(run: Collected) -> list[str]:
+def faults(run: RunRecord) -> list[str]:
     fillers = run.of(Fillers)
     assert fillers is not None
     return fillers.faults
@@ -67,7 +67,7 @@ def test_a_slot_is_restored_worked_and_saved(tmp_path: Path) -> None:
     run = made.collect()
     [row] = table(run)
     assert faults(run) == []
-    assert run.foreign.is_empty()
+    assert run.tables.foreign.is_empty()
     assert row["start"] == pytest.approx(ORIGIN + 20.25)
     assert row["ready"] == pytest.approx(ORIGIN + 25.25)
     assert (row["filler"], row["execution"], row["node"], row["processors"], row["outcome"]) == (1, 1, "n1", 4, "slot")

@@ -14,7 +14,8 @@ from malleable_folders import MalleableFolder
 from run_folders import ORIGIN, kinds, ns, row
 
 from mirage.records import run_files
-from mirage.records.collect import Collected, collect
+from mirage.records.collect import collect
+from mirage.records.record import RunRecord
 from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import read_schedule
 from mirage.verdict.dispatch_gaps import dispatch_gaps
@@ -27,7 +28,7 @@ from slurm_mirage.rm.evidence import Layout, Scheduling
 WORDS = "1:8:2:-"
 
 
-def own(run: Collected) -> resizes.Resizes:
+def own(run: RunRecord) -> resizes.Resizes:
     """What malleable jobs did in the run, which has some."""
     found = run.of(resizes.Resizes)
     assert found is not None
@@ -105,9 +106,9 @@ def test_real_lines_of_a_job_that_was_cancelled(tmp_path: Path) -> None:
     assert (job["state"], job["nodes"], job["processors"]) == ("CANCELLED", 2, 32)
     assert (job["start"], job["end"]) == (pytest.approx(ORIGIN + 0.01, abs=0.6), pytest.approx(ORIGIN + 13.0, abs=0.6))
     # The jobs by which it got its nodes are the broker's.
-    assert run.foreign.is_empty()
-    assert run.allocations["nodes"].to_list() == [4, 8, 1]
-    assert run.allocations["processors"].to_list() == [64, 128, 16]
+    assert run.tables.foreign.is_empty()
+    assert run.tables.allocations["nodes"].to_list() == [4, 8, 1]
+    assert run.tables.allocations["processors"].to_list() == [64, 128, 16]
     assert run.evidence["allocated"].item() == 32
     assert kinds(run) == []
 
@@ -116,7 +117,7 @@ def test_allocations_are_within_the_seconds_that_slurm_printed(tmp_path: Path) -
     made = MalleableFolder(tmp_path)
     number = resized_job(made)
     run = made.collect()
-    assert run.allocations.rows() == [(number, pytest.approx(ORIGIN + 50.03, abs=1e-6), 4, 64)]
+    assert run.tables.allocations.rows() == [(number, pytest.approx(ORIGIN + 50.03, abs=1e-6), 4, 64)]
     # sigsleep was told of the change two seconds later: it is in the middle of Slurm's second.
     late = MalleableFolder(tmp_path)
     number = late.job(due=0.0, runtime=100.0, processors=32, nodes=2, extras={"malleable": WORDS})
@@ -124,7 +125,7 @@ def test_allocations_are_within_the_seconds_that_slurm_printed(tmp_path: Path) -
     late.slurm(number, start=50.03, end=50.03, state="RESIZING", nodes=2)
     late.slurm(number, start=50.03, end=76.01, nodes=4)
     late.scontrol(number, "COMPLETED", start=0.02, end=76.01, suspend_time=None, before=0)
-    assert late.collect().allocations["from"].to_list() == [pytest.approx(ORIGIN + 50.0, abs=1e-6)]
+    assert late.collect().tables.allocations["from"].to_list() == [pytest.approx(ORIGIN + 50.0, abs=1e-6)]
 
 
 def test_records_with_other_sizes_disagree(tmp_path: Path) -> None:
@@ -181,7 +182,7 @@ def test_a_job_that_kept_its_size_takes_its_run_time(tmp_path: Path) -> None:
     made.slurm(number, start=0.02, end=100.04)
     run = made.collect()
     assert run.evidence["expected"].item() == pytest.approx(100.0, abs=1e-6)
-    assert run.allocations.is_empty()
+    assert run.tables.allocations.is_empty()
     assert kinds(run) == []
 
 
@@ -242,7 +243,7 @@ def test_lines_of_earlier_runs_other_jobs_and_of_nobody_are_left_out(tmp_path: P
 MACHINE = Layout.of_equal(64, 4)
 
 
-def with_jobs(spans: list[tuple[float, float, int, list[tuple[float, int]]]], folder: Path) -> Collected:
+def with_jobs(spans: list[tuple[float, float, int, list[tuple[float, int]]]], folder: Path) -> RunRecord:
     """A run of jobs of start, end, nodes and changes of size (instant, nodes) on nodes of 16 processors."""
     made = MalleableFolder(folder)
     for start, end, nodes, changes in spans:
@@ -305,7 +306,7 @@ def test_what_a_machine_can_hold_is_never_too_much_and_one_node_more_is_found(da
         assert verdict.reasons(beside, MACHINE)
 
 
-def _collected(jobs: list[tuple[int, int, int]], changes: list[tuple[int, int, int]]) -> Collected:
+def _collected(jobs: list[tuple[int, int, int]], changes: list[tuple[int, int, int]]) -> RunRecord:
     """What the check reads of a run: jobs of start, nodes and end, and changes of a job's size at an instant."""
     with tempfile.TemporaryDirectory() as folder:
         made = MalleableFolder(Path(folder))
@@ -342,7 +343,7 @@ def test_rigid_runs_are_not_judged(tmp_path: Path) -> None:
     made.played(made.job(due=0.0), start=0.1)
     run = made.collect()
     assert verdict.most_allocated(run) is None
-    assert run.allocations.is_empty()
+    assert run.tables.allocations.is_empty()
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -357,7 +358,7 @@ def test_a_resized_job_that_was_requeued_has_an_execution_with_both_ends(tmp_pat
     made.record(number, 80.03, 180.03, restart=1, malleable=sizes(80.03, 2))
     made.slurm(number, start=80.0, end=180.03, submit=60.0)
     run = made.collect()
-    [lost] = run.executions.to_dicts()
+    [lost] = run.tables.executions.to_dicts()
     assert lost["job"] == number
     assert lost["start"] == pytest.approx(ORIGIN + (0.03 if recorded else 50.03), abs=0.6)
     assert lost["end"] == pytest.approx(ORIGIN + 60.0, abs=0.6)

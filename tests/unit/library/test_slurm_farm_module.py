@@ -90,6 +90,26 @@ def slurmd_of(params: dict[str, Any]) -> int:
     )
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_short"),
+    [
+        ("SlurmctldDebug=verbose\nDebugFlags=NO_CONF_HASH,TraceJobs,Backfill\n", True),
+        ("SlurmctldDebug=debug2\nDebugFlags=NO_CONF_HASH,TraceJobs\n", True),
+        ("SlurmctldDebug=debug3\nDebugFlags=NO_CONF_HASH,TraceJobs,Backfill\n", False),
+        ("SlurmctldDebug=verbose\nDebugFlags=NO_CONF_HASH,Gres\n", False),
+        ("", False),
+    ],
+)
+def test_slurmctld_leaves_out_lines_unless_the_configuration_asks_for_more(
+    params: dict[str, Any], settings: str, is_short: bool
+) -> None:
+    directory = Path(params["directory"])
+    (directory / "etc").mkdir(exist_ok=True)
+    (directory / "etc/slurm.conf").write_text(settings)
+    slurmctld = specifications(directory, layout_of(on_one_host(params)))[1]
+    assert ("SLURM_MIRAGE_LOG_LINES" in slurmctld["environment"]) is is_short
+
+
 @without_systemd
 def test_the_farm_is_started_reloaded_and_stopped(call: Caller, params: dict[str, Any]) -> None:
     assert call("slurm_farm", check=True, **params)["changed"] is True

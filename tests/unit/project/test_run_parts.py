@@ -41,6 +41,17 @@ def test_parts_run_side_by_side_as_far_as_lanes_are_free(tmp_path: Path) -> None
     assert codes == {"a": 0, "b": 0, "wide": 0}
 
 
+def test_a_part_that_measures_times_waits_for_wide_ones(tmp_path: Path) -> None:
+    """The third part begins beside the wide one, the timed part before it in the list does not."""
+    wide, other = tmp_path / "wide", tmp_path / "other"
+    parts = [
+        part("wide", f"while ! test -e {other}; do sleep 0.05; done; sleep 0.2; touch {wide}", width=2),
+        Part("timed", ["test", "-e", str(wide)], is_timed=True),
+        part("other", f"touch {other}"),
+    ]
+    assert run(*parts, lanes=3) == {"wide": 0, "timed": 0, "other": 0}
+
+
 def test_the_processor_time_of_a_part_includes_its_children() -> None:
     started = Parts([part("a", "python3 -c 'import time\nwhile time.process_time() < 0.5: pass'; true")], 1)
     started.run()

@@ -17,7 +17,8 @@ from run_folders import ORIGIN, VIRTUAL_ZERO, MadeFolder, kinds, ns, row
 
 from mirage.metrics import metrics
 from mirage.records import run_files, run_records
-from mirage.records.collect import JOBS_SCHEMA, Collected, collect
+from mirage.records.collect import JOBS_SCHEMA, collect
+from mirage.records.record import RunRecord
 from mirage.records.run_folder import RunFolder
 from mirage.records.time_map import TimeMap
 from mirage.traces import swf
@@ -115,7 +116,7 @@ def test_job_in_no_record_is_lost_and_unsubmitted_ones_are_no_jobs(tmp_path: Pat
     made.job(due=1.0, submitted=False)
     run = made.collect()
     assert run.jobs.select("id", "state", "start", "end").rows() == [(1, "LOST", None, None)]
-    assert run.unsubmitted == 1
+    assert run.replay.unsubmitted == 1
 
 
 def test_job_that_has_not_ended(tmp_path: Path) -> None:
@@ -164,8 +165,8 @@ def test_what_was_taken_off_each_program_and_which_were_cut_to_nothing(tmp_path:
     assert run.evidence["launch_cost"].to_list() == [near(cost) for cost in (30.0, 30.0, 10.0, 40.0, 50.0, 50.0)]
     assert run.evidence["launch_error"].to_list() == [near(error) for error in (0.5, 0.5, 0.5, 0.5 * math.hypot(0.5, 1), 1.0, 1.0)]
     assert run.evidence["clipped"].to_list() == [False, False, True, False, False, False]
-    assert (run.launch_cost, run.launch_cost_error, run.launch_cost_reason) == (near(230 / 6), near(1.0), "")
-    assert run.launches.record() == LAUNCHES
+    assert (run.launches.cost, run.launches.error, run.launches.reason) == (near(230 / 6), near(1.0), "")
+    assert run.launches.by_size.record() == LAUNCHES
 
 
 def test_launches_that_were_not_measured(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_launches_that_were_not_measured(tmp_path: Path) -> None:
     made = MadeFolder(tmp_path, speed=500.0, launch_cost=unknown)
     made.played(made.job(due=0.0), start=20.0)
     run = made.collect()
-    assert (run.launch_cost, run.launch_cost_error, run.launch_cost_reason) == (None, None, unknown["reason"])
+    assert (run.launches.cost, run.launches.error, run.launches.reason) == (None, None, unknown["reason"])
     assert run.evidence.select("launch_cost", "launch_error", "clipped").rows() == [(0.0, None, False)]
 
 
@@ -193,12 +194,12 @@ def test_how_long_processors_were_not_free_after_the_end(tmp_path: Path) -> None
     made.freed.clear()
     run = made.collect()
     assert run.evidence["freed"].to_list() == [None, None, None]
-    assert run.freed_reason == "the run has no freed.csv"
+    assert run.manager.freed_reason == "the run has no freed.csv"
     lines = ("job_id,ended,freed", "103,2000000060.400,2000000062.400", "101,2000000060.900,2000000061.000")
     (tmp_path / "freed.csv").write_text("\n".join(lines) + "\n")
     run = made.collect()
     assert run.evidence["freed"].to_list() == [near(0.2), None, near(4.0)]
-    assert run.freed_reason == ""
+    assert run.manager.freed_reason == ""
 
 
 @pytest.mark.parametrize(("state", "cancel_after"), [("TIMEOUT", None), ("CANCELLED", 900.0)])
@@ -256,7 +257,7 @@ def test_last_execution_of_a_requeued_job_is_in_slurms_seconds(tmp_path: Path) -
     run = made.collect()
     assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 1020.0), near(ORIGIN + 2050.0))
     assert run.evidence["run_time"].item() == near(1030.0)
-    assert run.executions.rows() == [(number, near(ORIGIN + 20.0), near(ORIGIN + 490.0))]
+    assert run.tables.executions.rows() == [(number, near(ORIGIN + 20.0), near(ORIGIN + 490.0))]
 
 
 def second(instant: float) -> float:
@@ -330,12 +331,12 @@ def test_requeued_job_has_the_instants_of_its_last_execution(tmp_path: Path) -> 
     evidence = run.evidence.to_dicts()[0]
     assert (evidence["restarts"], evidence["stretch"], evidence["run_time"]) == (1, near(0.0), near(10.0))
     assert kinds(run) == []
-    assert run.executions.rows() == [(number, near(ORIGIN + 1.0), near(ORIGIN + 5.0))]
-    assert run.suspensions.rows() == [
+    assert run.tables.executions.rows() == [(number, near(ORIGIN + 1.0), near(ORIGIN + 5.0))]
+    assert run.tables.suspensions.rows() == [
         (number, near(ORIGIN + 2.0), near(ORIGIN + 3.0)),
         (number, near(ORIGIN + 131.0), near(ORIGIN + 133.0)),
     ]
-    values = metrics.compute(run.jobs, 8, 4, suspensions=run.suspensions, executions=run.executions)["metrics"]
+    values = metrics.compute(run.jobs, 8, 4, suspensions=run.tables.suspensions, executions=run.tables.executions)["metrics"]
     # On 4 processors: 10 s of work that was kept, 3 s that were lost.
     assert values["wasted_fraction"] == near(3 / 13)
     assert values["goodput"] == near(4 * 10 / (8 * 142.0))
@@ -350,7 +351,7 @@ def test_first_execution_killed_before_it_could_write(tmp_path: Path) -> None:
     run = made.collect()
     job = row(run, number)
     assert (job["start"], job["end"]) == (near(ORIGIN + 130.0), near(ORIGIN + 140.0))
-    assert run.executions.rows() == [(number, near(ORIGIN + 0.5), near(ORIGIN + 4.5))]
+    assert run.tables.executions.rows() == [(number, near(ORIGIN + 0.5), near(ORIGIN + 4.5))]
 
 
 def test_last_execution_killed_before_it_could_write(tmp_path: Path) -> None:
@@ -379,8 +380,8 @@ def test_requeued_job_that_did_not_start_again_never_finished(tmp_path: Path, st
     run = made.collect()
     job = row(run, number)
     assert (job["state"], job["start"], job["end"], job["suspended"]) == (state, None, end and near(end), 0.0)
-    assert run.executions.rows() == [(number, near(ORIGIN + 1.0), near(ORIGIN + 5.0))]
-    found = metrics.compute(run.jobs, 8, 4, suspensions=run.suspensions, executions=run.executions)
+    assert run.tables.executions.rows() == [(number, near(ORIGIN + 1.0), near(ORIGIN + 5.0))]
+    found = metrics.compute(run.jobs, 8, 4, suspensions=run.tables.suspensions, executions=run.tables.executions)
     assert found["censored"] == {"jobs": 1, "share": 0.5}
     assert found["metrics"]["wasted_fraction"] == pytest.approx(4 / 104, rel=0.01)
 
@@ -394,7 +395,7 @@ def test_parts_of_an_execution_before_changes_of_size_are_not_lost(tmp_path: Pat
     made.record(number, 1.0, 30.0)
     run = made.collect()
     assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 1.0), near(ORIGIN + 30.0))
-    assert (run.executions.height, run.evidence["restarts"].item(), kinds(run)) == (0, 0, [])
+    assert (run.tables.executions.height, run.evidence["restarts"].item(), kinds(run)) == (0, 0, [])
 
 
 def test_second_life_of_an_ended_job_does_not_count(tmp_path: Path) -> None:
@@ -419,7 +420,7 @@ def test_resubmitted_job_counts_under_its_last_number(tmp_path: Path) -> None:
     run = made.collect()
     job = row(run, number)
     assert (job["state"], job["submit_lag"], job["start"]) == ("COMPLETED", near(8.0), near(ORIGIN + 9.0))
-    assert (run.resubmitted, run.retries, kinds(run)) == (1, 3, [])
+    assert (run.replay.resubmitted, run.replay.retries, kinds(run)) == (1, 3, [])
 
 
 def test_job_that_ran_twice_and_foreign_records_are_named(tmp_path: Path) -> None:
@@ -458,7 +459,7 @@ def test_suspended_job(tmp_path: Path) -> None:
     assert row(run, number)["suspended"] == near(10.5)
     assert run.evidence["run_time"].to_list() == [near(10.0)]
     assert abs(run.evidence["stretch"].item()) <= 1.0
-    assert run.suspensions.rows() == [
+    assert run.tables.suspensions.rows() == [
         (number, near(ORIGIN + 3.0), near(ORIGIN + 10.0)),
         (number, near(ORIGIN + 12.0), near(ORIGIN + 15.5)),
     ]
@@ -471,7 +472,7 @@ def test_suspension_that_only_slurm_knows(tmp_path: Path) -> None:
     made.played(number, start=0.1)
     made.scontrol(number, "COMPLETED", start=0.1, end=10.2, suspend_time=8.0, before=2)
     run = made.collect()
-    assert run.disagreements.rows() == [(number, "suspended", near(-6.0))]
+    assert run.tables.disagreements.rows() == [(number, "suspended", near(-6.0))]
 
 
 def test_unknown_suspend_instant_is_empty_and_told(tmp_path: Path) -> None:
@@ -480,7 +481,7 @@ def test_unknown_suspend_instant_is_empty_and_told(tmp_path: Path) -> None:
     made.record(number, 1.0, 15.0, (-ns(0) / 1e9, 5.0), inferred=True)
     made.slurm(number, start=0.9, end=15.1)
     run = made.collect()
-    assert run.suspensions.rows() == [(number, None, near(ORIGIN + 5.0))]
+    assert run.tables.suspensions.rows() == [(number, None, near(ORIGIN + 5.0))]
     assert kinds(run) == [(number, "a suspension that sigsleep could not record")]
 
 
@@ -572,7 +573,7 @@ def test_an_instant_that_cannot_be_is_a_disagreement(
         second = re.sub(rf"\b{word}Time=\S+", f"{word}Time={printed}", second)
     made.jobcomp = first + second
     run = made.collect()
-    assert run.disagreements.rows() == [(2, kind, None) for kind in ["submission", "start", "end"] if kind in found]
+    assert run.tables.disagreements.rows() == [(2, kind, None) for kind in ["submission", "start", "end"] if kind in found]
     assert row(run, 1) == expected
 
 
@@ -580,7 +581,7 @@ def test_an_impossible_submission_in_each_line_is_found(tmp_path: Path) -> None:
     made = MadeFolder(tmp_path)
     made.played(made.job(due=0.0, runtime=100.0), start=10.5)
     made.jobcomp = re.sub(r"SubmitTime=\d{4}", "SubmitTime=9026", made.jobcomp)
-    assert made.collect().disagreements.rows() == [(1, "submission", None)]
+    assert made.collect().tables.disagreements.rows() == [(1, "submission", None)]
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "NODE_FAIL"])
@@ -598,7 +599,7 @@ def test_clock_of_slurm_that_is_behind_is_found(tmp_path: Path) -> None:
     made.slurm(number, start=-4.5, end=95.7, submit=-5.1)
     made.record(number, 1.4, 101.4)
     run = made.collect()
-    assert run.disagreements.rows() == [(number, "submission", near(-5.6))]
+    assert run.tables.disagreements.rows() == [(number, "submission", near(-5.6))]
     assert accepted(row(run, number)) == near(ORIGIN + 0.1)
 
 
@@ -769,7 +770,7 @@ def test_interruption_moves_dues_and_is_no_lag(tmp_path: Path) -> None:
     made.slurm(number, start=30.1, end=40.2, submit=30.05)
     made.record(number, 30.12, 40.12)
     run = made.collect()
-    assert run.interrupted == near(10.0)
+    assert run.replay.interrupted == near(10.0)
     assert (row(run, number)["submit"], row(run, number)["submit_lag"]) == (near(ORIGIN + 30.0), near(0.02))
 
 
@@ -905,8 +906,8 @@ def test_times_printed_by_slurm(tmp_path: Path) -> None:
         ("COMPLETED", ORIGIN + 162, ORIGIN + 174, None),
         ("CANCELLED", None, ORIGIN + 10, 0.0),
     ]
-    assert run.suspensions.is_empty()
-    assert run.executions.rows() == [(2, ORIGIN + 1, ORIGIN + 6), (3, ORIGIN + 1, ORIGIN + 5)]
+    assert run.tables.suspensions.is_empty()
+    assert run.tables.executions.rows() == [(2, ORIGIN + 1, ORIGIN + 6), (3, ORIGIN + 1, ORIGIN + 5)]
 
 
 def test_the_record_of_a_slurm_that_writes_no_submissions(tmp_path: Path) -> None:
@@ -925,8 +926,8 @@ def test_the_record_of_a_slurm_that_writes_no_submissions(tmp_path: Path) -> Non
     ]
 
 
-def foreign(run: Collected) -> list[tuple[Any, ...]]:
-    return run.foreign.select("name", "slurm_id").rows()
+def foreign(run: RunRecord) -> list[tuple[Any, ...]]:
+    return run.tables.foreign.select("name", "slurm_id").rows()
 
 
 @pytest.mark.parametrize("zone", [0, 7200])

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA, JOBS_SCHEMA, SUSPENSIONS_SCHEMA
 from mirage.records.cluster_events import Absence, ClusterEvents, Reservation, RunEvent
-from mirage.records.collect import PLACEMENTS_SCHEMA, Collected
 from mirage.records.machine_room import condensed, during
+from mirage.records.record import PLACEMENTS_SCHEMA, RunRecord, Tables
 from mirage.records.time_map import TimeMap
 from mirage.records.wait_causes import CAUSES, WAITS_SCHEMA, read_reasons, summary, waits, with_told_limits
 from slurm_mirage.base.hostlist import expand
@@ -25,7 +25,6 @@ from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs import arrays
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.replay.actions import DONE
-from slurm_mirage.replay.launch_cost import REAL_TIME
 from slurm_mirage.rm.evidence import Layout, Node, Scheduling, WaitWord
 from slurm_mirage.rm.slurm.records import SlurmRecords
 
@@ -84,28 +83,17 @@ class Made:
             self.placements.append({"job": number, "start": start, "end": end, "hosts": hosts, "processors": processors})
         return number
 
-    def collected(self) -> Collected:
+    def collected(self) -> RunRecord:
         evidence = pl.DataFrame(self.jobs).select("id", "limit", user=pl.col("id") % 2, slurm_id=pl.col("id") + 100)
-        empty = pl.DataFrame()
-        return Collected(
+        return RunRecord(
             jobs=self.frame(),
-            suspensions=pl.DataFrame(self.suspensions, schema=SUSPENSIONS_SCHEMA),
             evidence=evidence,
-            disagreements=empty,
             time=TIME,
-            retries=0,
-            resubmitted=0,
-            interrupted=0.0,
-            halted=0.0,
-            launch_cost=None,
-            launch_cost_error=None,
-            launch_cost_reason="",
-            launches=REAL_TIME,
-            freed_reason="",
-            unsubmitted=0,
-            foreign=empty,
-            executions=pl.DataFrame(self.executions, schema=EXECUTIONS_SCHEMA),
-            placements=pl.DataFrame(self.placements, schema=PLACEMENTS_SCHEMA),
+            tables=Tables(
+                suspensions=pl.DataFrame(self.suspensions, schema=SUSPENSIONS_SCHEMA),
+                executions=pl.DataFrame(self.executions, schema=EXECUTIONS_SCHEMA),
+                placements=pl.DataFrame(self.placements, schema=PLACEMENTS_SCHEMA),
+            ),
             events=self.events,
         )
 
@@ -341,8 +329,8 @@ def test_only_jobs_that_waited_for_a_limit_are_limited(made: Made) -> None:
     said = {1: WaitWord.AHEAD, 2: WaitWord.NO_ROOM, 3: WaitWord.QOS, 4: WaitWord.LICENCE}
     reasons = pl.DataFrame({"job": list(said), "word": [word.value for word in said.values()]})
     told, untold = with_told_limits(run, reasons), with_told_limits(run, reasons.clear())
-    assert told.limits_told and told.evidence["limited"].to_list() == [False, False, True, True, True]
-    assert not untold.limits_told and untold.evidence["limited"].to_list() == [False, True, True, True, True]
+    assert told.manager.limits_told and told.evidence["limited"].to_list() == [False, False, True, True, True]
+    assert not untold.manager.limits_told and untold.evidence["limited"].to_list() == [False, True, True, True, True]
 
 
 def test_torn_lines_of_reasons_are_left_out(tmp_path: Path) -> None:

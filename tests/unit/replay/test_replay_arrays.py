@@ -149,7 +149,7 @@ def test_its_records_are_collected(run: Run) -> None:
     done = collected.jobs.filter(state="COMPLETED")
     assert (done["end"] - done["start"]).to_list() == pytest.approx([RUNS] * 7, abs=1e-3), "as sigsleep recorded"
     assert collected.evidence["slurm_id"].to_list()[FIRST : LAST + 1] == [arrays.task_id(3, task) for task in range(5)]
-    assert collected.disagreements.is_empty() and collected.unsubmitted == 0 and collected.foreign.is_empty()
+    assert collected.tables.disagreements.is_empty() and collected.replay.unsubmitted == 0 and collected.tables.foreign.is_empty()
 
 
 def test_the_manager_in_memory_numbers_tasks_when_they_start(run: Run) -> None:

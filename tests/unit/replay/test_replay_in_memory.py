@@ -148,7 +148,7 @@ def test_its_records_are_collected(run: Run) -> None:
     assert (done["end"] - done["start"]).to_list() == pytest.approx([RUNS] * 5, abs=1e-3), "as sigsleep recorded"
     assert (jobs["start"] >= jobs["submit"]).drop_nulls().all()
     assert jobs["start"][2] >= jobs["end"][:2].min(), "four processors are two jobs"
-    assert collected.disagreements.is_empty() and collected.unsubmitted == 0
+    assert collected.tables.disagreements.is_empty() and collected.replay.unsubmitted == 0
     header = run_files.render(collected, 4, 1)["jobs.csv"].decode().splitlines()
     assert len(header) == 7 and header[0].startswith("id,submit,eligible,start,end,")
     waiting = RunFolder(run.folder).diagnostics

@@ -106,6 +106,15 @@ def test_jobs_that_a_cycle_did_not_reach(tmp_path: Path, end: str, setting: str)
     assert found(tmp_path, main, said)[2:] == [(1.0, 6, "backfill", setting), (3.0, 6, "backfill", "")]
 
 
+@pytest.mark.parametrize("end", ["BACKFILL: bf_max_job_test: limit of 1 reached", ""])
+def test_a_cycle_whose_tests_were_not_written_tells_nothing(tmp_path: Path, end: str) -> None:
+    """slurmctld writes tests only after a cycle that did not reach the end of the queue."""
+    said = [(0.5, f"JobId={job}. State=PENDING. Reason=Priority. Priority=1. Partition=b.") for job in (5, 6)]
+    test = "BACKFILL: test for JobId=5 Prio=1 Partition=batch Reservation=NONE"
+    main = [*cycle(1.0, end=end), *cycle(2.0, test, end=end)]
+    assert [row[:3] for row in found(tmp_path, main, said)[2:]] == [(2.0, 6, "backfill")]
+
+
 @pytest.mark.parametrize(
     ("line", "setting"),
     [

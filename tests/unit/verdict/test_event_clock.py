@@ -11,7 +11,7 @@ import pytest
 from run_folders import MadeFolder, beside
 
 from mirage.experiment import runs
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.records.run_clock import speed_of_records
 from mirage.records.run_folder import RunFolder
 from mirage.verdict import metric_errors, run_results
@@ -50,7 +50,7 @@ def event_run(folder: Path, **late: float) -> MadeFolder:
     return made
 
 
-def verdict(run: Collected, clock: dict[str, Any] | None = None, busy: float = 0.5, cycle: float = 0.0) -> dict[str, Any]:
+def verdict(run: RunRecord, clock: dict[str, Any] | None = None, busy: float = 0.5, cycle: float = 0.0) -> dict[str, Any]:
     samples = pl.DataFrame({"nodes_not_responding": [0, 0], "cpu_busy": [busy] * 2})
     cycles = pl.DataFrame({"backfill_last_cycle_us": [cycle * 1e6] * 2, "backfill_max_cycle_us": [cycle * 1e6] * 2})
     result = FINISHED | {"event_clock": clock or CLOCK}

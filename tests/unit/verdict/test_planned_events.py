@@ -27,7 +27,7 @@ from mirage.records.cluster_events import (
     Reservation,
     availability,
 )
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.records.run_folder import RunFolder
 from mirage.records.time_map import TimeMap
 from mirage.verdict import events, run_results
@@ -116,7 +116,7 @@ def folder(tmp_path: Path) -> MadeFolder:
 
 def test_each_lost_execution_has_the_event_that_caused_it(folder: MadeFolder) -> None:
     collected = folder.collect()
-    rows = collected.caused.select("job", "number", "cause", "end").rows()
+    rows = collected.events.caused.select("job", "number", "cause", "end").rows()
     at = ORIGIN - (VIRTUAL_ZERO % 1)
     assert rows == [(1, 0, NODE_FAILURE, at + 130), (2, 2, REQUEUED, at + 201), (3, None, OTHER, at + 350)]
     found = events.summary(collected, {"start forgotten": 2})
@@ -130,7 +130,7 @@ def test_each_lost_execution_has_the_event_that_caused_it(folder: MadeFolder) ->
     assert events.forgotten_words(events.summary(collected, {})) == ""
 
 
-def judged(collected: Collected, samples: pl.DataFrame, result: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def judged(collected: RunRecord, samples: pl.DataFrame, result: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     finished = {"ended": 1.0, "released": 0, "messages": {}}
     return judge(beside(samples, pl.DataFrame(), result or finished, **more), collected, LAYOUT, Thresholds.of({}))
 
@@ -274,15 +274,15 @@ def test_what_the_absence_of_the_first_controller_did_to_jobs(tmp_path: Path) ->
     run.slurm(5, 2200.0, 2400.0)
     made(run, (100, "failover", "", ""), (900, "take-back", "", ""))
     collected = run.collect()
-    assert collected.caused.select("job", "number", "cause", "is_lost").rows() == [
+    assert collected.events.caused.select("job", "number", "cause", "is_lost").rows() == [
         (3, 1, CONTROLLER_CHANGED, True), (5, None, UNPLANNED_FAILURE, True), (1, 0, END_UNKNOWN, False),
     ]  # fmt: skip
-    assert collected.disagreements.select("id", "kind").rows() == [(4, "end")]
+    assert collected.tables.disagreements.select("id", "kind").rows() == [(4, "end")]
     found = judged(collected, sampled([0.0]))
     assert found["broken"]["false timeout"] == 0
     (run.folder / "events.csv").unlink()
     without = run.collect()
-    assert {(job, kind) for job, kind in without.disagreements.select("id", "kind").rows()} == {
+    assert {(job, kind) for job, kind in without.tables.disagreements.select("id", "kind").rows()} == {
         (1, "end"), (2, "end"), (4, "end"),
     }  # fmt: skip
     assert judged(without, sampled([0.0]))["broken"]["false timeout"] == 1

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from run_folders import MadeFolder, beside
 
 from mirage.cluster_events.planned import PlannedEvent, as_csv
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord, Tables
 from mirage.records.wait_causes import with_told_limits
 from mirage.verdict.room_at_acceptance import with_room
 from mirage.verdict.start_latency import start_latencies
 from mirage.verdict.validity import judge
-from slurm_mirage.replay.launch_cost import REAL_TIME
 from slurm_mirage.rm.evidence import Layout, Node, WaitWord
 
 NODES = {
@@ -303,11 +302,9 @@ def test_no_job_is_said_to_have_room_that_had_none(
         for number, job in enumerate(jobs)
     ]
     schema = {"job": pl.Int64, "start": pl.Float64, "end": pl.Float64, "hosts": pl.String, "processors": pl.Int64}
-    collected = Collected(
-        jobs=frame, suspensions=pl.DataFrame(), evidence=frame, disagreements=pl.DataFrame(), time=None, retries=0,  # type: ignore[arg-type]
-        resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=0.0, launch_cost_error=0.0, launch_cost_reason="",
-        launches=REAL_TIME, freed_reason="", unsubmitted=0, foreign=pl.DataFrame(),
-        placements=pl.DataFrame(placements, schema=schema, orient="row"),
+    collected = RunRecord(
+        jobs=frame, evidence=frame, time=None,  # type: ignore[arg-type]
+        tables=Tables(placements=pl.DataFrame(placements, schema=schema, orient="row")),
     )  # fmt: skip
     found = set(with_room(frame, frame, collected, _MACHINE, 0.0).to_list())
     had_room = {number for number, job in enumerate(jobs) if _slowly(jobs, job)}

@@ -15,7 +15,7 @@ from modules import Caller
 from run_folders import MadeFolder, beside
 
 from mirage.records import run_samples
-from mirage.records.collect import Collected
+from mirage.records.record import RunRecord
 from mirage.records.run_folder import RunFolder
 from mirage.verdict import advice
 from mirage.verdict.start_latency import start_latencies
@@ -24,7 +24,6 @@ from mirage.verdict.validity import judge
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection import archive
 from slurm_mirage.jobs.sigsleep_log import scan
-from slurm_mirage.replay.launch_cost import REAL_TIME
 from slurm_mirage.rm.evidence import Layout
 from slurm_mirage.rm.slurm.commands import Slurm
 
@@ -53,11 +52,11 @@ def diagnostics(last: list[float], largest: list[float]) -> pl.DataFrame:
     return pl.DataFrame(columns, schema_overrides={"backfill_last_cycle_us": pl.Float64})
 
 
-def verdict(run: Collected, result: dict[str, Any] | None = None, **bounds: Any) -> dict[str, Any]:
+def verdict(run: RunRecord, result: dict[str, Any] | None = None, **bounds: Any) -> dict[str, Any]:
     return judge(beside(samples(), pl.DataFrame(), FINISHED if result is None else result), run, LAYOUT, Thresholds.of(bounds))
 
 
-def reasons(run: Collected, result: dict[str, Any] | None = None, **bounds: Any) -> list[str]:
+def reasons(run: RunRecord, result: dict[str, Any] | None = None, **bounds: Any) -> list[str]:
     found: list[str] = verdict(run, result, **bounds)["reasons"]
     return found
 
@@ -212,14 +211,14 @@ KILLED = {"event": "ended", "real": 3661.5, "daemon": "munged", "kind": "munged"
 KILLED |= {"out_of_memory": False, "words": ""}
 
 
-def slow_run(folder: Path) -> Collected:
+def slow_run(folder: Path) -> RunRecord:
     made = MadeFolder(folder, 2.0)
     for job in range(20):
         made.played(made.job(due=50.0 * job, runtime=100.0, lag=20.0), start=50.0 * job + 20.1, launch=0.03)
     return made.collect()
 
 
-def judged(run: Collected, *events: dict[str, Any], **more: list[dict[str, Any]]) -> dict[str, Any]:
+def judged(run: RunRecord, *events: dict[str, Any], **more: list[dict[str, Any]]) -> dict[str, Any]:
     told = {"head": "h", "counts": {}, "events": {"h": list(events), **more}}
     return judge(beside(samples(), pl.DataFrame(), FINISHED, complaints=told), run, LAYOUT)
 
@@ -725,17 +724,14 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
         submit_lag=0.0,
         partition=pl.lit("batch"),
     )
-    schema = {"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}
-    run = Collected(
-        jobs=frame, suspensions=pl.DataFrame(schema=schema),
+    run = RunRecord(
+        jobs=frame,
         evidence=frame.select(
             "id", whole_nodes=pl.lit(False), dependent=pl.lit(False), memory=pl.lit(None, pl.Int64), limited=pl.lit(False),
             restarts=pl.lit(0), request=pl.lit(""), array=pl.lit(None, pl.Int64), at_once=pl.lit(None, pl.Int64),
             limit=pl.lit(None, pl.Float64),
         ),
-        disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0,  # type: ignore[arg-type]
-        launch_cost=0.0, launch_cost_error=0.0, launch_cost_reason="", launches=REAL_TIME,
-        freed_reason="", unsubmitted=0, foreign=pl.DataFrame(),
+        time=None,  # type: ignore[arg-type]
     )  # fmt: skip
     assert start_latencies(run, LAYOUT).to_list() == slow_latencies(jobs, 64)
 

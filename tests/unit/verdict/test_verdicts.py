@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from run_folders import beside
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
-from mirage.records.collect import Collected
+from mirage.records.record import Launches, ManagerFacts, RunRecord, Tables
 from mirage.records.time_map import TimeMap
 from mirage.verdict import resolution
 from mirage.verdict.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
@@ -20,7 +21,6 @@ from mirage.verdict.start_latency import start_latencies
 from mirage.verdict.thresholds import Thresholds
 from mirage.verdict.validity import judge
 from slurm_mirage.clock.clock import Clock
-from slurm_mirage.replay.launch_cost import REAL_TIME
 from slurm_mirage.rm.api import NEVER_TOLD
 from slurm_mirage.rm.evidence import Layout, Node, Scheduling
 from slurm_mirage.rm.slurm.layout import parse_layout
@@ -48,7 +48,7 @@ def collected(
     clipped: int = 0,
     freed: float | None = 0.01,
     **columns: list[Any],
-) -> Collected:
+) -> RunRecord:
     """Jobs of one processor, 600 s apart, that wait `wait` s from acceptance, `lag` s after they were due.
 
     columns: of jobs and evidence, in place of what the other arguments give
@@ -76,9 +76,8 @@ def collected(
         same = {name: pl.lit(value) for name, value in content.items() if name not in series}
         frames.append(pl.DataFrame({name: list(value) for name, value in series.items()}).with_columns(**same))
     kinds = disagreements or []
-    return Collected(
+    return RunRecord(
         jobs=frames[0].select(pl.col(name).cast(kind) for name, kind in JOBS_SCHEMA.items()),
-        suspensions=pl.DataFrame(schema={"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}),
         evidence=frames[1].with_columns(
             memory=pl.Series(memory if isinstance(memory, list) else [memory] * count, dtype=pl.Int64),
             freed=pl.lit(freed, pl.Float64),
@@ -86,22 +85,22 @@ def collected(
             expected=pl.lit(None, pl.Float64),
             broker_waited=pl.lit(None, pl.Float64),
         ),
-        disagreements=pl.DataFrame(
-            {"id": range(1, len(kinds) + 1), "kind": kinds, "seconds": [None] * len(kinds)},
-            schema={"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64},
-        ),
         time=TimeMap(Clock(0, 0, speed=speed, shrink=shrink), 0.0),
-        retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=launch_cost,
-        launch_cost_error=0.0, launch_cost_reason="", launches=REAL_TIME, freed_reason="", unsubmitted=0,
-        foreign=pl.DataFrame(schema={"slurm_id": pl.Int64, "name": pl.String, "user": pl.String}),
-    )  # fmt: skip
+        tables=Tables(
+            disagreements=pl.DataFrame(
+                {"id": range(1, len(kinds) + 1), "kind": kinds, "seconds": [None] * len(kinds)},
+                schema={"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64},
+            )
+        ),
+        launches=Launches(launch_cost, 0.0),
+    )
 
 
-def verdict(run: Collected, layout: Layout = LAYOUT, **more: Any) -> dict[str, Any]:
+def verdict(run: RunRecord, layout: Layout = LAYOUT, **more: Any) -> dict[str, Any]:
     return judge(beside(SAMPLES, DIAGNOSTICS, FINISHED), run, layout, **more)
 
 
-def waiting(**more: Any) -> Collected:
+def waiting(**more: Any) -> RunRecord:
     """A run of which nothing is known to be wrong: every second job waits for an hour, for another one that it depends on."""
     run = collected(more.pop("count", 1000), **({"speed": 50.0} | more))
     dependent = pl.col("id") % 2 == 0
@@ -109,7 +108,7 @@ def waiting(**more: Any) -> Collected:
         start=pl.when(dependent).then(pl.col("start") + 3600).otherwise("start"),
         end=pl.when(dependent).then(pl.col("end") + 3600).otherwise("end"),
     )
-    return Collected(**{**vars(run), "jobs": jobs, "evidence": run.evidence.with_columns(dependent=dependent)})
+    return replace(run, jobs=jobs, evidence=run.evidence.with_columns(dependent=dependent))
 
 
 # ---- what means hide ----
@@ -135,7 +134,7 @@ def test_a_systematic_error_of_one_class_makes_a_run_invalid() -> None:
     stretch = [6.0 if place % 10 < 2 else 0.0 for place in range(1000)]
     run = waiting(speed=50.0)
     assert verdict(run)["valid"]
-    run = Collected(**{**vars(run), "evidence": run.evidence.with_columns(stretch=pl.Series(stretch))})
+    run = replace(run, evidence=run.evidence.with_columns(stretch=pl.Series(stretch)))
     found = verdict(run)
     assert found["reasons"] == [
         "run-time stretch of 1 class of jobs (run time up to 1 min: p50 12.5 %, over 5 %): lower SPEED to 20 or less"
@@ -147,7 +146,7 @@ def test_a_systematic_error_of_one_class_makes_a_run_invalid() -> None:
 def test_a_class_of_few_jobs_is_shown_and_not_judged() -> None:
     run = waiting(speed=50.0, count=90)
     stretch = [6.0 if place % 10 < 2 else 0.0 for place in range(90)]
-    run = Collected(**{**vars(run), "evidence": run.evidence.with_columns(stretch=pl.Series(stretch))})
+    run = replace(run, evidence=run.evidence.with_columns(stretch=pl.Series(stretch)))
     found = verdict(run)
     [row] = [row for row in found["stretch_classes"] if row["runtime"] == "up to 1 min"]
     assert (row["jobs"], row["judged"]) == (18, "nothing")
@@ -171,7 +170,7 @@ def test_start_latency_is_measured_with_and_without_memory(memory: int | None) -
 
 def test_a_start_latency_that_cannot_be_measured_is_no_good_one() -> None:
     run = waiting()
-    run = Collected(**{**vars(run), "evidence": run.evidence.with_columns(dependent=pl.lit(True))})
+    run = replace(run, evidence=run.evidence.with_columns(dependent=pl.lit(True)))
     found = verdict(run)
     assert found["verdict"] == "inconclusive"
     [reason] = found["reasons"]
@@ -293,7 +292,7 @@ def test_what_slurm_itself_may_cause_is_inconclusive() -> None:
         start=pl.when(pl.col("id") % 2 == 0).then(pl.col("start") - 3526).otherwise("start"),
         end=pl.when(pl.col("id") % 2 == 0).then(pl.col("end") - 3526).otherwise("end"),
     )
-    found = verdict(Collected(**{**vars(run), "jobs": jobs}))
+    found = verdict(replace(run, jobs=jobs))
     assert found["verdict"] == "inconclusive"
     assert found["reasons"] == [
         f"{name} is 3 trace s, over 2 s (5 % of the mean wait), which Slurm itself may cause (4 s of Slurm's time): "
@@ -324,12 +323,10 @@ def test_a_metric_can_be_too_coarse_in_a_valid_run(speed: float, below: float, f
 
 def test_no_jobs_that_started() -> None:
     run = collected(10)
-    never = Collected(
-        **{
-            **vars(run),
-            "jobs": run.jobs.with_columns(start=pl.lit(None, pl.Float64), end=pl.lit(None, pl.Float64), state=pl.lit("CANCELLED")),
-            "evidence": run.evidence.with_columns(cancel_wanted=pl.lit(True), stretch=pl.lit(None, pl.Float64)),
-        }
+    never = replace(
+        run,
+        jobs=run.jobs.with_columns(start=pl.lit(None, pl.Float64), end=pl.lit(None, pl.Float64), state=pl.lit("CANCELLED")),
+        evidence=run.evidence.with_columns(cancel_wanted=pl.lit(True), stretch=pl.lit(None, pl.Float64)),
     )
     assert verdict(never)["reasons"] == ["no job started: there are no waits to measure"]
 
@@ -342,7 +339,7 @@ def test_starts_that_are_late_for_less_than_half_of_the_jobs_make_a_run_invalid(
     run = waiting()
     late = (pl.col("id") % 2 == 1) & (pl.col("id") % 20 < 9)
     moved = [(pl.col(name) + pl.when(late).then(300.0).otherwise(0.0)).alias(name) for name in ("start", "end")]
-    found = verdict(Collected(**{**vars(run), "jobs": run.jobs.with_columns(moved)}))
+    found = verdict(replace(run, jobs=run.jobs.with_columns(moved)))
     assert (found["verdict"], found["start_latency_p50"]) == ("invalid", 2.0)
     assert found["start_latency_mean"] > 100 and found["start_latency_p99"] == pytest.approx(302.0)
     assert [reason.split(" is ")[0] for reason in found["reasons"][:-1]] == ["mean start latency", "start latency p99"]
@@ -353,7 +350,7 @@ def test_few_long_jobs_that_are_most_of_the_load_have_a_bound(share: float, want
     """Jobs of 46,000 s, a tenth of the jobs, are three quarters of the load."""
     stretch = pl.Series([length * share if length > 40_000 else 0.0 for length in RUN_TIMES] * 100)
     run = waiting()
-    found = verdict(Collected(**{**vars(run), "evidence": run.evidence.with_columns(stretch=stretch)}))
+    found = verdict(replace(run, evidence=run.evidence.with_columns(stretch=stretch)))
     assert found["verdict"] == wanted and found["stretch_share_p50"] == 0
     assert found["stretch_of_load"] == pytest.approx(share * 46_000 / sum(RUN_TIMES), abs=1e-6)
     names = [] if wanted == "valid" else ["run-time stretch of all jobs together"]
@@ -365,7 +362,7 @@ def test_few_long_jobs_that_are_most_of_the_load_have_a_bound(share: float, want
 def test_a_figure_of_few_jobs_is_not_measured(name: str, words: str, known: int, wanted: str) -> None:
     run = waiting()
     few = run.evidence.with_columns(pl.when(pl.col("id") <= known).then(name).alias(name))
-    found = verdict(Collected(**{**vars(run), "evidence": few}))
+    found = verdict(replace(run, evidence=few))
     assert (found["verdict"], found[f"{name}_known"]) == (wanted, known / 1000)
     assert all(reason.startswith(words) for reason in found["reasons"])
 
@@ -374,7 +371,7 @@ def test_a_figure_of_few_jobs_is_not_measured(name: str, words: str, known: int,
 def test_the_start_latency_of_few_jobs_is_not_measured(count: int, known: int, wanted: str) -> None:
     run = waiting(count=count, run_times=[300.0])
     others = (pl.col("id") % 2 == 0) | (pl.col("id") > 2 * known)
-    found = verdict(Collected(**{**vars(run), "evidence": run.evidence.with_columns(dependent=others)}), immediate_below=None)
+    found = verdict(replace(run, evidence=run.evidence.with_columns(dependent=others)), immediate_below=None)
     assert found["start_latency_jobs"] == known
     assert found["verdict"] == wanted
     words = f"how late jobs were started is known of {known} jobs only, of at least {min(count, 10)}"
@@ -392,15 +389,15 @@ def test_figures_that_could_not_be_measured() -> None:
     assert judge(beside(SAMPLES, pl.DataFrame(), FINISHED), run, LAYOUT)["valid"], "strict FIFO has no backfill cycles"
     found = judge(beside(SAMPLES, DIAGNOSTICS, {"ended": 1.0}), run, LAYOUT)
     assert (found["verdict"], found["reasons"]) == ("inconclusive", ["the daemons' error messages were not counted"])
-    unknown = Collected(**{**vars(run), "evidence": run.evidence.with_columns(stretch=pl.lit(None, pl.Float64))})
+    unknown = replace(run, evidence=run.evidence.with_columns(stretch=pl.lit(None, pl.Float64)))
     assert verdict(unknown)["reasons"] == ["run-time stretch could not be measured: no job completed in its first run"]
-    [reason] = verdict(Collected(**{**vars(run), "launch_cost_reason": "why"}))["reasons"]
+    [reason] = verdict(replace(run, launches=Launches(reason="why")))["reasons"]
     assert reason.startswith("what a launch costs could") and reason.endswith(": why")
 
 
 @pytest.mark.parametrize("reason", ["", NEVER_TOLD, "why"])
 def test_completions_that_were_not_measured_are_not_known_to_be_short(reason: str) -> None:
-    found = verdict(Collected(**{**vars(waiting(freed=None)), "freed_reason": reason}))
+    found = verdict(replace(waiting(freed=None), manager=ManagerFacts(freed_reason=reason)))
     assert found["verdict"] == "inconclusive"
     words = "when the processors of jobs were free again is not known"
     assert found["reasons"] == [f"{words}: {reason or 'no job has a record of it'}"]
@@ -411,9 +408,9 @@ def test_the_clock_of_jobs_that_come_together_is_measured_by_their_ends() -> Non
     together = {"submit": pl.lit(0.0), "eligible": pl.lit(0.0)}
     jobs = run.jobs.with_columns(**together)
     wrong = run.evidence.with_columns(slurm_submit=pl.lit(0.0), slurm_end=pl.col("own_end") * 1.1)
-    found = verdict(Collected(**{**vars(run), "jobs": jobs, "evidence": wrong}))
+    found = verdict(replace(run, jobs=jobs, evidence=wrong))
     assert "Slurm's clock ran 55 times as fast as real time, not 50 times (to 1.00%)" in found["reasons"]
-    few = Collected(**{**vars(run), "jobs": jobs.head(1), "evidence": run.evidence.head(1)})
+    few = replace(run, jobs=jobs.head(1), evidence=run.evidence.head(1))
     assert any(reason.startswith("the speed of Slurm's clock could not be measured") for reason in verdict(few)["inconclusive"])
 
 

@@ -3,6 +3,7 @@ ready files."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from ...clock import clock_page, instance_clock
 from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, WITHOUT_HWLOC_PLUGINS, DaemonKind, Role
 from . import job_users, second_controller, shared_folder
 from .other_configurations import CONTROLLER_FILES, read_by_controller
+from .wait_reasons import FORMATS
 
 MANAGER = "Slurm"
 # munged does not use the virtual clock: credentials are checked against real time on every host. The database server does not
@@ -31,6 +33,8 @@ SLURMD = DaemonKind("slurmd", Role.NODE, MANAGER, nodes_per_namespace=64)
 KINDS = (MUNGED, CLOCK, MARIADBD, SLURMDBD, SLURMCTLD, SECOND_SLURMCTLD, SLURMD, *extras.listed("daemons", "SLURM"))
 """In the order in which they are started; the last ones are those of extras."""
 
+OWN_DEBUG_FLAGS = {"NO_CONF_HASH", "TraceJobs", "Backfill"}
+"""DebugFlags of the role slurm_controller."""
 Specification = dict[str, Any]
 
 
@@ -153,6 +157,14 @@ def _clock(directory: Path) -> Specification:
     }
 
 
+def _log_environment(conf: Path) -> dict[str, str]:
+    """Keeps slurmctld from writing lines that nothing reads, unless its slurm.conf asks for more than the roles' own settings."""
+    text = conf.read_text(errors="replace") if conf.exists() else ""
+    debug, flags = (re.search(rf"^{key}=(.*)$", text, re.MULTILINE) for key in ("SlurmctldDebug", "DebugFlags"))
+    own = debug and debug[1] in ("verbose", "debug2") and flags and set(flags[1].split(",")) <= OWN_DEBUG_FLAGS
+    return {"SLURM_MIRAGE_LOG_LINES": FORMATS} if own else {}
+
+
 def _slurmctld(directory: Path, layout: Layout, hostname: str) -> Specification:
     conf = read_by_controller(directory)
     daemon: Specification = {
@@ -162,7 +174,7 @@ def _slurmctld(directory: Path, layout: Layout, hostname: str) -> Specification:
         "digest": layout.controller_digest,
         "ready_file": f"{directory}/run/slurmctld.pid",
         # Before it looks at its options, 16.05's reads the file that it was compiled with, if none is named here.
-        "environment": {"SLURM_CONF": str(conf)},
+        "environment": {"SLURM_CONF": str(conf), **_log_environment(conf)},
     }
     return daemon if hostname == layout.hostname else daemon | {"hostname": hostname}
 
@@ -176,7 +188,7 @@ def _second_slurmctld(directory: Path, layout: Layout) -> Specification:
         "name": SECOND_SLURMCTLD.name,
         "command": [f"{layout.sbin}/slurmctld", "-D", "-f", conf],
         "ready_file": str(directory / second_controller.PID_FILE),
-        "environment": {"SLURM_CONF": conf},
+        "environment": {"SLURM_CONF": conf, **_log_environment(Path(conf))},
     }
 
 

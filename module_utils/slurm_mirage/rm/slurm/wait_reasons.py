@@ -11,8 +11,9 @@ the limits of accounts, users and QOS that hold a job:
     [2026-11-22T10:17:36.137] sched/backfill: _attempt_backfill: BACKFILL: bf_max_job_test: limit of 5 reached
     [2026-11-22T10:17:36.137] debug2: JobId=9 being held, the job is at or exceeds max jobs per-user limit 2 with 2 for QOS normal
 
-Texts are those of 22.05 to 25.11 (backfill.c, job_scheduler.c, acct_policy.c). The logs have lines for each job and cycle, so the
-host reduces them to their changes, in reasons.csv. A look at the queue would have the same words, but an hour of the cluster's time
+Texts are those of 22.05 to 25.11 (backfill.c, job_scheduler.c, acct_policy.c). Of slurmctld.log only such lines are written, and of
+those about the jobs of a cycle only as many as the submitted jobs allow (FORMATS). The host reduces them to their changes, in
+reasons.csv. A look at the queue would have the same words, but an hour of the cluster's time
 may pass between two looks, and a look is a request that slurmctld has to serve.
 """
 
@@ -55,6 +56,25 @@ _IN_MAIN = re.compile(
     rb"|requested (?:down|inactive) partition|can't run in partition"
 )
 """What the lines of slurmctld.log have that are read: other lines of the backfill scheduler are many."""
+FORMATS = """\
+n:TRACE_JOBS
+d:to start at %s, end at
+s:InitPrio
+h:being held,
+h:requested down partition
+h:requested inactive partition
+h:can't run in partition
+c:beginning
+e:reached end of job queue
+p:completed testing
+p:limit of
+p:breaking out
+k:have already checked
+k:after current backfill window
+t:test for %p
+"""
+"""Words of the formats of lines that are read, here and in freed_processors.py, with their kinds: files/virtual_clock/log_lines.c,
+which keeps slurmctld from writing most others."""
 _JOB, _STAMP = re.compile(JOB), re.compile(STAMP)
 _REASON = re.compile(rb"(?:\. |New-|scheduling )Reason=([^.]*)\.")
 _SKIPPED = re.compile(rb"have already checked \d+ jobs for (?:(partition)|user \d+(?: on (partition)|, (assoc))?)")
@@ -143,6 +163,8 @@ class _Jobs:
             self._stopped = word
         elif self._in_cycle:
             self._in_cycle = False
+            if self._stopped != "" and not self._tested:
+                return  # which jobs it tested was not written: the next cycle tells
             stopped = "bf_max_time" if self._stopped is None else self._stopped
             for one in sorted(self._waiting):
                 yield from self._change(one, BACKFILL, self._skipped.get(one, "" if one in self._tested else stopped))
