@@ -137,6 +137,8 @@ deprovision: $(STAMP) ## delete these servers and all that is on them, and nothi
 
 ##@ Tests
 
+# Folders of programs of the extras, each with a Makefile.
+EXTRA_PROGRAMS = $(patsubst %/Makefile,%,$(wildcard mirage_extras/*/files/*/Makefile))
 # What the tests need that .venv cannot hold, as program:package.
 LINT_TOOLS := shellcheck:shellcheck clang-tidy:clang-tidy
 UNIT_TOOLS := cc:gcc cc:libc6-dev chromium:chromium
@@ -178,18 +180,16 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=files/dmr $(BIN)/mypy files/dmr/dmr.py files/dmr/dmr_run.py
-	MYPYPATH=files/filler_container $(BIN)/mypy files/filler_container/*.py
+	set -e; for folder in $(EXTRA_PROGRAMS); do MYPYPATH=$$folder $(BIN)/mypy --no-namespace-packages $$folder/*.py; done
 	$(BIN)/mypy files/capture/mirage-capture
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh $(wildcard mirage_extras/*/roles/*/files/*.sh) molecule/source/fetch_source.sh
-	find files tests benchmarks -name '*.[ch]' -type f -exec $(BIN)/clang-format --dry-run --Werror {} +
+	find files tests benchmarks mirage_extras -name '*.[ch]' -type f -exec $(BIN)/clang-format --dry-run --Werror {} +
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint
 	$(MAKE) -s -C files/job_users lint
-	$(MAKE) -s -C files/dmr lint
-	$(MAKE) -s -C files/filler_container lint
+	set -e; for folder in $(EXTRA_PROGRAMS); do $(MAKE) -s -C $$folder lint; done
 	$(BIN)/ansible-lint --offline
 
 .PHONY: molecule
@@ -211,7 +211,7 @@ infra: $(STAMP) ## look at the running cluster from outside (testinfra)
 	$(BIN)/pytest -m cluster tests/infra $(wildcard mirage_extras/*/tests) --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
 
 .PHONY: bench
-bench: $(STAMP) ## PART of scale, clock, fidelity, resize (FULL=yes), errors, estimates, gate, metrics, coverage; without: nodes, submissions, sigsleep
+bench: $(STAMP) ## PART of scale, clock, fidelity, errors, estimates, gate, metrics, coverage, resize (FULL=yes); without: nodes, submissions, sigsleep
 	@$(BIN)/python -m benchmarks $(PART) $(if $(PART),$(if $(filter yes,$(FULL)),1024))
 
 .PHONY: clean
@@ -221,8 +221,7 @@ clean: ## remove .venv, caches and what was compiled; results stay
 	$(MAKE) -s -C files/sigsleep clean
 	$(MAKE) -s -C files/virtual_clock clean
 	$(MAKE) -s -C files/job_users clean
-	$(MAKE) -s -C files/dmr clean
-	$(MAKE) -s -C files/filler_container clean
+	set -e; for folder in $(EXTRA_PROGRAMS); do $(MAKE) -s -C $$folder clean; done
 
 .PHONY: help
 help: ## this text

@@ -10,20 +10,22 @@ import sys
 
 from benchmarks import clock_calls, cluster_start, sigsleep_vs_sleep, submissions
 from benchmarks.figures import end_properly
+from mirage import aspects
 from slurm_mirage.base.printing import say
 
 ALL = (sigsleep_vs_sleep.BENCHMARK, clock_calls.BENCHMARK, submissions.BENCHMARK, cluster_start.BENCHMARK)
-PARTS = {
+OWN = {
     "scale": "scale",
     "clock": "clock",
     "fidelity": "fidelity",
-    "resize": "resize",
     "errors": "late_starts",
     "estimates": "estimates",
     "gate": "gate",
     "metrics": "log_metrics",
     "coverage": "coverage",
 }
+PARTS = {name: f"benchmarks.{module}" for name, module in OWN.items()}
+PARTS |= {name: module for of_aspect in aspects.offers("benchmarks", "PARTS") for name, module in of_aspect.items()}
 """Modules of the other benchmarks by their names in `make bench PART=NAME`."""
 
 
@@ -39,7 +41,7 @@ def main(arguments: list[str]) -> int:
         say(f"wrong use: PART={name}; it may be one of: {', '.join(PARTS)}", file=sys.stderr)
         return 2
     sys.argv[1:] = rest
-    runpy.run_module(f"benchmarks.{PARTS[name]}", run_name="__main__", alter_sys=True)
+    runpy.run_module(PARTS[name], run_name="__main__", alter_sys=True)
     return 0
 
 

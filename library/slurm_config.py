@@ -75,20 +75,12 @@ options:
       - This is needed because a slurmstepd reports its end to the slurmstepd of another node, whose address its slurmd must know.
     type: bool
     default: false
-  malleable:
-    description: Whether jobs may grow while they run. C(SchedulerParameters) then has C(permit_job_expansion).
-    type: bool
-    default: false
-  filler:
+  extras:
     description:
-      - Whether the cluster has filler jobs. It then has a partition V(filler) below all others, whose jobs are preempted by
-        requeueing, and the settings that this needs. Fails with a configuration whose jobs preempt each other in another way.
-    type: bool
-    default: false
-  filler_grace:
-    description: Seconds that a preempted filler job has to save itself. V(0) means none.
-    type: int
-    default: 0
+      - Settings of the extras (folders of C(mirage_extras)) that the cluster has, by name. They add to O(settings) and
+        O(partitions), and fail where these leave them no room.
+    type: dict
+    default: {}
   partitions:
     description: Partitions, each a mapping with C(name) and further options of the PartitionName line.
     type: list

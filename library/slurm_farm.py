@@ -89,10 +89,10 @@ options:
     description: Whether each slurmd reads C(etc/slurm.conf) instead of its own slim file, as in M(slurm_config).
     type: bool
     default: false
-  malleable:
-    description: Whether jobs may change their size. The broker, which they ask for that, then runs beside slurmctld.
-    type: bool
-    default: false
+  extras:
+    description: Settings of the extras (folders of C(mirage_extras)) that the cluster has, by name.
+    type: dict
+    default: {}
   database_port:
     description:
       - Port of slurmdbd, which then runs on this host with the instance's own MariaDB server. V(0) means no accounting.

@@ -133,7 +133,7 @@ from ansible.module_utils.module_main import AnsibleModule, Result, module_main
 from ansible.module_utils.slurm_mirage.instance import creation
 
 # Imported only so that Ansible ships the programs with the module, which installs them on the host.
-from ansible.module_utils.slurm_mirage.programs import broker, clock_answers, farm, replay  # noqa: F401
+from ansible.module_utils.slurm_mirage.programs import clock_answers, farm, replay  # noqa: F401
 
 
 @module_main(

@@ -21,10 +21,11 @@ options:
     description: Whether slurmdbd will run. The module fails if the release's slurmdbd is not supported.
     type: bool
     default: false
-  malleable:
-    description: Whether jobs may change their size. The module fails if the release cannot do that in such a cluster.
-    type: bool
-    default: false
+  extras:
+    description: Settings of the extras (folders of C(mirage_extras)) that the cluster has, by name. The module fails if the release
+      cannot have one of them in such a cluster.
+    type: dict
+    default: {}
   nodes:
     default: []
   bin:

@@ -1,8 +1,8 @@
 """Finds the aspects: the packages in `mirage_extras`, each of which adds something to the core that it can do without.
 
 An aspect has a module for each part of the core to which it adds: `knobs`, `experiment`, `simulate`, `records`, `metrics`,
-`figures`, `verdict`, `page`, `configuration`. What such a module may have is written where the core uses it. The core names no
-aspect, so that a folder of `mirage_extras` may be removed.
+`figures`, `verdict`, `page`, `configuration`, `studies`, `benchmarks`. What such a module may have is written where the core uses
+it. The core names no aspect, so that a folder of `mirage_extras` may be removed. Its part on hosts: slurm_mirage.extras.
 """
 
 from __future__ import annotations

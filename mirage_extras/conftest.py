@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import settings
-from modules import Caller
+from shared_fixtures import browser, call  # noqa: F401
+
+pytest.register_assert_rewrite("browser")
 
 # No test is timed: on a busy machine an example may take any time.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Caller:
-    """Calls a module of library/ as Ansible does."""
-    return Caller(capsys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from mirage import aspects
 from mirage.commands import main as targets
 from mirage.experiment.endings import Ending
 from mirage.knobs.resolve import STUDY_TARGET
@@ -12,9 +13,7 @@ from mirage.terminal.screen import Screen
 STUDIES = {
     "scms": ("studies.comparisons", "study_scms"),
     "suspend": ("studies.comparisons", "study_suspend"),
-    "malleable": ("studies.malleable.study", "study_malleable"),
-    "malleable-share": ("studies.malleable.study", "study_malleable_share"),
-    "filler": ("studies.filler.study", "study_filler"),
+    **{name: place for of_aspect in aspects.offers("studies", "STUDIES") for name, place in of_aspect.items()},
 }
 """Module and function of each study."""
 

@@ -63,9 +63,9 @@ def check(knobs: Knobs) -> None:
         of(knobs)
 
 
-def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
-    """Variables of the playbooks for the cluster. shrink: SHRINK of the run that follows, in per cent"""
-    return aspects.merged(_MODULE, "cluster_variables", knobs, shrink)
+def cluster_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
+    """Settings of the aspects that the cluster has, by name. shrink: SHRINK of the run that follows, in per cent"""
+    return aspects.merged(_MODULE, "cluster_settings", knobs, shrink)
 
 
 def run_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:

@@ -19,7 +19,10 @@ def cluster_variables(knobs: Knobs, shrink: Decimal = Decimal(100)) -> dict[str,
         variables["mirage_silent_nodes"] = True
     if others := run_events.configurations(knobs.events):
         variables["slurm_controller_other_configurations"] = other_configurations.variable(knobs, others)
-    variables |= aspects.cluster_variables(knobs, shrink)
+    if of_aspects := aspects.cluster_settings(knobs, shrink):
+        variables["slurm_mirage_extras"] = of_aspects
+    if knobs.scheduler.accounting == "auto" and aspects.needs(knobs).accounting:
+        variables["mirage_accounting"] = "yes"
     if (site := configuration.site_of(knobs.scheduler)) is not None:
         variables |= {"slurm_controller_site_settings": site.settings, "slurm_controller_partitions": site.partitions}
         if knobs.nodes.steps == "auto" and site.sets_aside:

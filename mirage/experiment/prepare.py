@@ -395,7 +395,7 @@ class Prepared:
                 dependency=job["dependency"],
                 follows=job["follows"],
                 think=job["think_virtual"] or 0.0,
-                malleable=job.get("malleable", ""),
+                extras={name: job[name] for name in submissions.EXTRA_COLUMNS if job.get(name)},
                 request=what,
                 owner=job_users.name_of(job["user"]) if has_owners else "",
             )
@@ -414,7 +414,7 @@ class Prepared:
 
     def _with_fractions(self) -> tuple[list[float], list[float]]:
         """Instants of submissions and run times; on the event clock with fractions of seconds from SEED. Groups of jobs that are
-        submitted together, and malleable jobs, which compute their run times, stay as they are."""
+        submitted together, and jobs whose sizes an aspect decides, stay as they are."""
         jobs, seed = self.workload.jobs, self.knobs.workload.seed
         run_times: list[float] = jobs["runtime_virtual"].to_list()
         if self.knobs.clock.speed != EVENT:

@@ -33,5 +33,5 @@ def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) 
         "experiment_warmup_cut": knobs.metrics.warmup_cut,
         "experiment_cooldown_cut": knobs.metrics.cooldown_cut,
         "experiment_events": prepared.events_of_replay(),
-        "experiment_kinds": aspects.run_settings(knobs, prepared.shrink),
+        "experiment_extras": aspects.run_settings(knobs, prepared.shrink),
     }

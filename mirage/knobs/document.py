@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mirage.knobs.knob import GROUPS, Knob
+from mirage.knobs.knob import GROUPS, OF_STUDIES, Knob
 from mirage.knobs.table import TABLE
 
-STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
 OFFLINE = ("workload", "workload-report", "metrics", "simulate")
-SETS = (("studies", STUDIES), ("runs", ("experiment", "compare", "studies", "gate")), ("offline", OFFLINE))
+SETS = (("studies", OF_STUDIES), ("runs", ("experiment", "compare", "studies", "gate")), ("offline", OFFLINE))
 """Targets that are written as one word, where a knob has all of them."""
 
 HEAD = """\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirage import aspects
 from mirage.knobs.parse import Parser
 
 # Purposes, by which docs/knobs.md groups the knobs.
@@ -54,7 +55,8 @@ class Knob:
         return self.name.lower()
 
 
-OF_STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
+OF_ASPECTS_STUDIES = tuple(f"study-{name}" for name in aspects.listed("studies", "STUDIES"))
+OF_STUDIES = ("study-scms", "study-suspend", *OF_ASPECTS_STUDIES)
 OF_COMPARE = ("compare", *OF_STUDIES)
 OF_SINGLE = ("cluster", "experiment")
 OF_BUILD = (*OF_SINGLE, *OF_COMPARE, "gate")

@@ -50,16 +50,17 @@ from mirage.records.time_map import TimeMap
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs import arrays
-from slurm_mirage.jobs.plan import PlanRow
+from slurm_mirage.jobs.plan import COLUMNS, EXTRA_COLUMNS, PlanRow, cells
 from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED, Freed
 
 _JOB = ["id", "slurm_id"]
 _TYPES = {int: pl.Int64, float: pl.Float64, str: pl.String}
+_HINTS = get_type_hints(PlanRow)
 _PLAN: Schema = {
-    "runtime_virtual" if name == "runtime" else name: _TYPES[(get_args(kind) or (kind,))[0]]
-    for name, kind in get_type_hints(PlanRow).items()
+    "runtime_virtual" if name == "runtime" else name: _TYPES[(get_args(_HINTS.get(name)) or (_HINTS.get(name, str),))[0]]
+    for name in COLUMNS
 }
 
 
@@ -193,7 +194,7 @@ def _own_names(plan: pl.DataFrame, settings: Mapping[str, Any]) -> list[str]:
 
 def _plan(run: RunFolder) -> pl.DataFrame:
     """The plan, with additional columns of the workload. Raises WrongUse if their jobs do not match."""
-    plan = pl.DataFrame([list(vars(row).values()) for row in run.read_plan()], schema=_PLAN, orient="row")
+    plan = pl.DataFrame(list(map(cells, run.read_plan())), schema=_PLAN, orient="row")
     workload = run.workload
     known = workload.select(
         "id",
@@ -239,7 +240,7 @@ def _with_sizes(joined: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     same = ["id", "slurm_id", "restart"]
     lists = sizes.group_by(same, maintain_order=True).agg(r_sizes="nodes", r_changes="v_from")
     frame = joined.join(lists, on=same, how="left", maintain_order="left")
-    is_known = col("recorded") & (col("malleable") != "")
+    is_known = col("recorded") & pl.any_horizontal(col(*EXTRA_COLUMNS) != "") if EXTRA_COLUMNS else pl.lit(False)
     nothing = pl.lit([], pl.List(pl.Int64))
     return frame.with_columns(
         r_sizes=pl.when(is_known).then(pl.concat_list("nodes", pl.coalesce("r_sizes", nothing))),

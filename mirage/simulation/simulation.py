@@ -68,10 +68,11 @@ def delayed(
 ) -> tuple[Times, Times]:
     """The start of each job, as `schedule`, and the instant from which it holds its processors, if idle processors are filled.
 
-    Each processor that is idle is taken by a filler from the end of the job before it on. A job that takes processors of fillers
-    holds its processors at once, but starts only when `grace` has passed since the fillers were asked to save. They are asked as
-    long before its start as that, if the start was in the plan by then: that of a reservation; under "fcfs" none is. The scheduler
-    does not know of delays before they happen. Then "conservative" makes all reservations again, in the order of the queue.
+    Each processor that is idle is taken by a guest, a job beside these, from the end of the job before it on. A job that takes
+    processors of guests holds its processors at once, but starts only when `grace` has passed since these were asked to save. They
+    are asked as long before its start as that, if the start was in the plan by then: that of a reservation; under "fcfs" none is.
+    The scheduler does not know of delays before they happen. Then "conservative" makes all reservations again, in the order of the
+    queue.
 
     Parameters as in `schedule`. A job that is cancelled while it is delayed ends when it starts. Raises WrongUse as `schedule`, and
     ValueError for delays of reservations that may not move (compress).
@@ -181,7 +182,7 @@ def _earliest(times: Times, free: Numbers, steps: int, now: float, width: int, l
 
 @njit(cache=True, nogil=True)
 def _asked(before: float, planned: float, since: float, grace: float, now: float) -> float:
-    """When fillers were first asked to save for a job, which up to `now` was planned at `planned`, since the instant `since`.
+    """When guests were first asked to save for a job, which up to `now` was planned at `planned`, since the instant `since`.
 
     before: the same by the plans before that; infinity: not yet
     """
@@ -209,7 +210,7 @@ def _in_turn(
     start, hold = np.full(jobs, np.nan), np.full(jobs, np.nan)
     planned, since, asked = np.full(jobs, np.inf), np.full(jobs, np.inf), np.full(jobs, np.inf)
     ends = [(np.inf, -1)]
-    # Processors that have become free at this instant, so that no filler has them yet.
+    # Processors that have become free at this instant, so that no guest has them yet.
     free = fresh = machine
     times, expected, steps = np.empty(2 * jobs + 3), np.empty(2 * jobs + 3, np.int64), 1
     times[0], expected[0] = -np.inf, machine
@@ -297,7 +298,7 @@ def _conservative(
     jobs = submit.size
     start, hold, planned = np.full(jobs, np.nan), np.full(jobs, np.nan), np.full(jobs, np.nan)
     since, asked = np.full(jobs, np.inf), np.full(jobs, np.inf)
-    # Processors that have become free at this instant, so that no filler has them yet.
+    # Processors that have become free at this instant, so that no guest has them yet.
     fresh, before = machine, -np.inf
     ends = [(np.inf, -1)]
     times, free, steps = np.empty(2 * jobs + 3), np.empty(2 * jobs + 3, np.int64), 1

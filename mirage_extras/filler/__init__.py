@@ -1,3 +1,3 @@
-"""Filler jobs, which take the nodes that the workload leaves idle (docs/filler.md)."""
+"""Filler jobs, which take the nodes that the workload leaves idle (mirage_extras/filler/README.md)."""
 
 PLACE = 2

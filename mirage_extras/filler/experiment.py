@@ -13,11 +13,11 @@ from mirage.knobs.knobs import Knobs
 from mirage_extras.filler.knobs import FillerKnobs
 from mirage_extras.filler.words import identity_of, words_of
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.feeder.policy import SPARE
-from slurm_mirage.feeder.settings import KEY
-from slurm_mirage.jobs.filler import PLANNED, Filler
+from slurm_mirage.extras.filler import filler_settings
+from slurm_mirage.extras.filler.feeder.policy import SPARE
+from slurm_mirage.extras.filler.feeder.settings import KEY
+from slurm_mirage.extras.filler.words import PLANNED, Filler
 from slurm_mirage.replay.real_left import of_a_job
-from slurm_mirage.rm.slurm import filler_settings
 
 if TYPE_CHECKING:
     from mirage.experiment.prepare import Prepared
@@ -94,11 +94,11 @@ def grace_of(knobs: FillerKnobs, words: Filler) -> int:
     return math.ceil(words.save) + MARGIN if knobs.variant == PLANNED else 0
 
 
-def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
-    """Variables of a cluster with filler jobs; none without."""
+def cluster_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
+    """The entry of a cluster with filler jobs; none without."""
     if not (fillers := knobs.part(FillerKnobs)).is_wanted:
         return {}
-    return {"slurm_mirage_filler": True, "slurm_mirage_filler_grace": grace_of(fillers, words_of(fillers, shrink))}
+    return {"filler": {"grace": grace_of(fillers, words_of(fillers, shrink))}}
 
 
 def run_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mirage.knobs.knob import OF_BUILD, WORKLOAD, Knob
 from mirage.knobs.parse import path_text, some_of
-from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
+from slurm_mirage.extras.filler.words import NO, PLANNED, SLOTS
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ ROWS = (
         "filler.words",
         "",
         path_text,
-        "work=SECONDS (or a FILE) save=S restore=S interval=S slot=S speed=C count=N, as docs/filler.md lists them",
+        "work=SECONDS (or a FILE) save=S restore=S interval=S slot=S speed=C count=N, as mirage_extras/filler/README.md lists them",
         "filler jobs: work of each, what a save and a start cost, seconds between saves, slot, speed",
         (*OF_BUILD, "simulate"),
         shown="10 h of work each, saved every 10 min",

@@ -1,4 +1,4 @@
-"""Metrics of filler jobs (docs/filler.md): what they took of the machine while the workload lasted, and how much of it was useful.
+"""Metrics of filler jobs (README.md): what they took of the machine while the workload lasted, and how much of it was useful.
 
 An execution of a filler counts in the part of it that lies in the window; its useful work, and what it lost, in proportion.
 """
@@ -13,7 +13,7 @@ from mirage.metrics.formulas import OfSchedule, Value
 from mirage.metrics.metric import FEWER, SMALLER, Metric
 from mirage.metrics.usage_over_time import MeasuredSchedule, utilisation
 from mirage_extras.filler.figures import FILLERS_FILE as FILLERS_FILE
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.extras.filler.words import Filler
 
 if TYPE_CHECKING:
     from mirage_extras.filler.simulation import Filled

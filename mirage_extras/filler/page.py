@@ -81,7 +81,7 @@ def _about_bound(found: Mapping[str, Any]) -> str:
     slot = "a slot" if found["variant"] == "slots" else "an execution, in the mean"
     return (
         "The bound idle (1 - t) c is what fillers add at least if all idle processors are filled and nothing is lost "
-        f"(docs/filler.md). t = {found['t']:.3g}: a start takes {duration(found['restore_mean'])} and a save "
+        f"(mirage_extras/filler/README.md). t = {found['t']:.3g}: a start takes {duration(found['restore_mean'])} and a save "
         f"{duration(found['save_mean'])} of {slot}, {duration(found['slot'])}. c = {found['c']:g}. Shares of the machine; ± half "
         f"the 95 % interval, for other times like these, from {len(found['over_time'])} equal parts of the time."
     )

@@ -34,10 +34,10 @@ from mirage_extras.filler.metrics import (
     SLOT,
 )
 from slurm_mirage.base.hostlist import expand
-from slurm_mirage.feeder.settings import KEY
-from slurm_mirage.jobs.filler import EXIT_REQUEUE, Filler
-from slurm_mirage.jobs.filler_log import Cause
-from slurm_mirage.jobs.filler_log import read_fillers as read_log
+from slurm_mirage.extras.filler.feeder.settings import KEY
+from slurm_mirage.extras.filler.filler_log import Cause
+from slurm_mirage.extras.filler.filler_log import read_fillers as read_log
+from slurm_mirage.extras.filler.words import EXIT_REQUEUE, Filler
 from slurm_mirage.rm.api import NOT_ENDED
 
 SAVES_FILE = "fillers.bin"

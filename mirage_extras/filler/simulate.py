@@ -13,7 +13,7 @@ from mirage.workloads.workload import Workload
 from mirage_extras.filler.knobs import FillerKnobs
 from mirage_extras.filler.metrics import FILLERS_FILE, simulated_executions
 from mirage_extras.filler.words import words_of
-from slurm_mirage.jobs.filler import PLANNED
+from slurm_mirage.extras.filler.words import PLANNED
 
 
 def simulated(

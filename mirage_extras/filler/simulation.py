@@ -15,7 +15,7 @@ import polars as pl
 from numba import njit
 from numpy.typing import NDArray
 
-from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
+from slurm_mirage.extras.filler.words import PLANNED, SLOTS, Filler
 
 VARIANTS = (SLOTS, PLANNED)
 

@@ -1,7 +1,7 @@
 """The member "fillers" of metrics.json: what the filler jobs did in all, the machine's load over time, and the bound of the gain.
 
 The bound is that of Polyakov and Dubenskaya (2018) for any share of idle processors: idle (1 - t) c, where t is what a start and a
-save take of a slot, and c the speed of a filler compared with a bare process. docs/filler.md explains it.
+save take of a slot, and c the speed of a filler compared with a bare process. mirage_extras/filler/README.md explains it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mirage_extras.filler.figures import FIGURES as FIGURES
 from mirage_extras.filler.metrics import FAILED, OUTCOMES
 from mirage_extras.filler.metrics import METRICS as METRICS
 from mirage_extras.filler.records import Fillers
-from slurm_mirage.jobs.filler import SLOTS
+from slurm_mirage.extras.filler.words import SLOTS
 from slurm_mirage.rm.evidence import Layout
 
 KNOBS: tuple[str, ...] = ("FILLER", "FILLER_JOBS")

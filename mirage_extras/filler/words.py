@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from mirage_extras.filler.knobs import FillerKnobs
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.filler import SLOTS, Filler
+from slurm_mirage.extras.filler.words import SLOTS, Filler
 
 _LONGEST_WORDS = 1000  # characters of FILLER_JOBS
 

@@ -19,7 +19,7 @@ from mirage.workloads.workload import Workload
 from mirage_extras.malleable import jobs
 from mirage_extras.malleable.knobs import MalleableKnobs
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.malleable import Malleable
+from slurm_mirage.extras.malleable.words import Malleable
 from slurm_mirage.rm.slurm.node_options import word
 
 if TYPE_CHECKING:
@@ -54,9 +54,14 @@ def needs(knobs: Knobs) -> Needs:
     return Needs(accounting=is_wanted, one_user=is_wanted, own_sizes=is_wanted)
 
 
-def cluster_variables(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
-    """Variables of a cluster with malleable jobs; none without."""
-    return {"slurm_mirage_malleable": True} if knobs.part(MalleableKnobs).is_wanted else {}
+def cluster_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
+    """The entry of a cluster with malleable jobs; none without."""
+    return {"malleable": {}} if knobs.part(MalleableKnobs).is_wanted else {}
+
+
+def run_settings(knobs: Knobs, shrink: Decimal) -> dict[str, Any]:
+    """The kind of the jobs in run.json; none without malleable jobs."""
+    return {"kind": "malleable"} if knobs.part(MalleableKnobs).is_wanted else {}
 
 
 def applied(knobs: Knobs, chosen: Workload, slack: float) -> Workload:

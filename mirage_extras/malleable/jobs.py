@@ -1,7 +1,7 @@
-"""Which jobs of a workload may change their size while they run, and between which sizes; docs/malleable.md.
+"""Which jobs of a workload may change their size while they run, and between which sizes; mirage_extras/malleable/README.md.
 
-A malleable job has whole nodes. Its words (slurm_mirage.jobs.malleable) say between which numbers of nodes it changes, and how
-fast it is with each of them.
+A malleable job has whole nodes. Its words (slurm_mirage.extras.malleable.words) say between which numbers of nodes it changes, and
+how fast it is with each of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import polars as pl
 from mirage.workloads.workload import Workload, limits
 from mirage_extras.malleable import rules
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.malleable import Malleable
+from slurm_mirage.extras.malleable.words import Malleable
 
 STARTS = ("start=min", "start=max")
 """Words of MALLEABLE_JOBS: jobs are submitted with their minimum or maximum, instead of the size in the log."""

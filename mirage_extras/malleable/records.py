@@ -23,9 +23,9 @@ from mirage.records.rounding import rounded
 from mirage.records.run_records import NS, Schema, in_second, read_bytes
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base.strict_json import INSTANT, OBJECT, NotStrict, parse
-from slurm_mirage.broker.actions import DONE
-from slurm_mirage.broker.policy import EXPAND, NONE, SHRINK
-from slurm_mirage.jobs.malleable import Malleable
+from slurm_mirage.extras.malleable.broker.actions import DONE
+from slurm_mirage.extras.malleable.broker.policy import EXPAND, NONE, SHRINK
+from slurm_mirage.extras.malleable.words import Malleable
 
 BROKER_FILE = "resizes.jsonl"
 """The broker's journal: a line for each answer. All runs of an instance write to it."""

@@ -7,7 +7,7 @@
 | `sleep` | flexible sleep, the synthetic application of the same study: 1 to 20 nodes, no preferred size |
 
 Further words of a rule: `preferred=recorded` (n itself; for dmr that of the application), `preferred=mean` (the size nearest to the
-middle of the range) or `preferred=none`, and check=, inhibitor=, cost= and async of `slurm_mirage.jobs.malleable`.
+middle of the range) or `preferred=none`, and check=, inhibitor=, cost= and async of `slurm_mirage.extras.malleable.words`.
 
 Source of `recorded`: github.com/projectwagomu/MalleableJobScheduling, scripts/input_generation/jobGenerator.py, the generator of
 Posner, Hupfeld and Finnerty, "Enhancing supercomputer performance with malleable job scheduling strategies", Euro-Par workshops
@@ -27,7 +27,7 @@ machine keeps its size as its maximum.
 from __future__ import annotations
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.malleable import Malleable, Speedup, reachable
+from slurm_mirage.extras.malleable.words import Malleable, Speedup, reachable
 
 FACTOR = 2
 FRACTIONS = (0.95, 0.955, 0.96, 0.965, 0.97, 0.975, 0.98, 0.985, 0.99, 0.995, 0.999, 0.9999)

@@ -27,7 +27,6 @@ from tests.faults import (  # noqa: F401
     inputs,
     interrupts,
     links,
-    malleable,
     neighbours,
     processes,
     secrets,

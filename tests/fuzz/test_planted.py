@@ -122,8 +122,8 @@ def _configured(knobs: Knobs, variables: Mapping[str, Any], folder: Path) -> Ite
     options = {
         "directory": str(folder), "settings": variables.get("slurm_controller_site_settings", {}), "port": 17000, "ports": 4000,
         "nodes": variables.get("slurm_controller_nodes", [{"count": 4, "cpus": 16}]), "address": "127.0.0.1",
-        "hostname": "localhost", "hosts": [], "known": "", "front_ends": 0, "wide_steps": True, "speed": 1.0, "malleable": False,
-        "filler": False, "filler_grace": 0, "event_clock": True, "silent_nodes": False, "controllers": 1, "second_name": "",
+        "hostname": "localhost", "hosts": [], "known": "", "front_ends": 0, "wide_steps": True, "speed": 1.0, "extras": {},
+        "event_clock": True, "silent_nodes": False, "controllers": 1, "second_name": "",
         "second_address": "", "version": "", "topology": variables.get("slurm_controller_topology", ""), "others": {},
         "partitions": variables.get("slurm_controller_partitions") or [{"name": "batch"}],
     }  # fmt: skip

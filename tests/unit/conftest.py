@@ -8,11 +8,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
-from modules import Caller
+from shared_fixtures import browser, call  # noqa: F401
 
 from slurm_mirage.base.processes import INSTANCE_VARIABLE
 
@@ -21,12 +20,6 @@ pytest.register_assert_rewrite("browser")
 # No test is timed: on a busy machine an example may take any time.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Caller:
-    """Calls a module of library/ as Ansible does."""
-    return Caller(capsys)
 
 
 REPLAY = (
@@ -60,17 +53,6 @@ def replaying() -> Iterator[Callable[[Path, str], None]]:
     for process in started:
         process.kill()
         process.communicate()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium, one for all tests of this process."""
-    from browser import PROGRAM, started
-
-    if PROGRAM is None:
-        pytest.skip("skipped: chromium is not there: apt-get install chromium")
-    with started() as one:
-        yield one
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -16,7 +16,6 @@ from mirage.records.collect import collect
 from mirage.records.record import RunRecord
 from mirage.records.run_folder import RunFolder
 from slurm_mirage.jobs import sigsleep_log
-from slurm_mirage.jobs.filler_log import Cause, FillerRecord, pack_filler
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import Record, Suspension
 from slurm_mirage.rm.evidence import Scheduling
@@ -55,9 +54,10 @@ class MadeFolder:
         self.jobcomp = self.suspended = ""
         self.freed: dict[int, tuple[float, float]] = {}
         self.sigsleep = b""
-        self.broker: list[dict[str, Any]] = []
-        self.filler: dict[str, Any] = {}
-        self.fillers = b""
+        self.settings: dict[str, Any] = {}
+        """Further members of run.json."""
+        self.files: dict[str, bytes] = {}
+        """Further files by name."""
         self.workload: list[dict[str, Any]] = []
 
     def _event(self, event: str, after: float, **values: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class MadeFolder:
         memory: int | None = None,
         partition: str = "",
         qos: str = "",
-        malleable: str = "",
+        extras: Mapping[str, str] | None = None,
         request: str = "",
         array: int | None = None,
         at_once: int | None = None,
@@ -96,7 +96,7 @@ class MadeFolder:
         name = f"RUN.{number}"
         row = PlanRow(number - 1, number, due, processors, nodes, runtime, limit_minutes, cancel_after, partition, name)
         row = replace(
-            row, dependency=dependency, memory=memory, qos=qos, malleable=malleable, request=request, array=array, at_once=at_once
+            row, dependency=dependency, memory=memory, qos=qos, extras=extras or {}, request=request, array=array, at_once=at_once
         )
         self.plan.append(row)
         self.lags.append(lag)
@@ -215,41 +215,11 @@ class MadeFolder:
         row = {"slurm_id": 100 + number, "name": f"RUN.{number}", "state": state, "secs_pre_suspend": before}
         self.suspended += json.dumps({**row, **times}) + "\n"
 
-    def resized(self, number: int, before: int, after: int, asked: float, done: float, cost: float = 0.0, **values: Any) -> None:
-        """Lines of the broker's journal: a change of size, and what it cost."""
-        kind = "none" if before == after else "expand" if after > before else "shrink"
-        entry = {"job": 100 + number, "mode": "check", "kind": kind, "from": before, "to": after, "outcome": "done", "reason": ""}
-        times = {"asked": VIRTUAL_ZERO + asked, "decided": VIRTUAL_ZERO + asked, "done": VIRTUAL_ZERO + done}
-        self.broker.append({**entry, **times, "way": "merge", "for": None, "used": None, **values})
-        if kind != "none":
-            paid = done + cost if kind == "expand" else done
-            self.broker.append({"job": 100 + number, "resumed": VIRTUAL_ZERO + paid, "cost": cost})
-
-    def filler_run(
-        self, number: int, start: float, end: float, state: str = "PENDING", node: str = "n1", cpus: int = 4, code: int = 0
-    ) -> None:
-        """A line of the completion log about an execution of a filler, which Slurm numbers 500 + number. code: of its exit"""
-        times = {"submit": self.printed(0.0), "eligible": self.printed(0.0), "start": self.printed(start), "end": self.printed(end)}
-        ids = {"slurm_id": 500 + number, "name": f"mirage-filler-{number}"}
-        line = JOBCOMP.format(state=state, limit=1, nodes=node, count=1, cpus=cpus, **ids, **times)
-        self.jobcomp += line.replace(" ExitCode=0:0", f" ExitCode={code}:0")
-
-    def filler_record(self, number: int, cause: Cause, *, start: float, ready: float, **values: Any) -> None:
-        """A record of a filler. values: fields of FillerRecord; those of instants, and of lengths, in seconds without `_ns`."""
-        at = {"start": start, "ready": ready, "from": ready, "to": ready, "saved": ready}
-        at |= {name: values.pop(name) for name in ("from", "to", "saved") if name in values}
-        lengths = {"worked": 0.0, "before": 0.0, "after": 0.0, "work": 36000.0}
-        lengths |= {name: values.pop(name) for name in lengths if name in values}
-        fields = {f"{name}_ns": ns(instant) for name, instant in at.items()}
-        fields |= {f"{name}_ns": round(length * 1e9) for name, length in lengths.items()}
-        more = {"node": "n1", "start": 1, "slurm_job_id": 500 + number, **fields, **values}
-        self.fillers += pack_filler(FillerRecord(id=number, cause=cause, **more))
-
     def write(self) -> Path:
         """Write the folder's files."""
         write_plan(self.folder / "plan.csv", self.plan)
         settings: dict[str, Any] = {"run": "RUN", "speed": self.speed, "shrink_percent": self.shrink, "clock_kind": self.clock_kind}
-        settings |= {"filler": self.filler} if self.filler else {}
+        settings |= self.settings
         settings |= {"hosts": self.hosts} if self.hosts else {}
         (self.folder / "run.json").write_text(json.dumps(settings))
         lines = "".join(json.dumps(event) + "\n" for event in self.events)
@@ -262,10 +232,8 @@ class MadeFolder:
         if instants:
             (self.folder / FREED_FILE).write_text(to_csv(instants))
         (self.folder / "sigsleep.log").write_bytes(self.sigsleep)
-        if self.fillers:
-            (self.folder / "fillers.bin").write_bytes(self.fillers)
-        if self.broker:
-            (self.folder / "resizes.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in self.broker))
+        for name, content in self.files.items():
+            (self.folder / name).write_bytes(content)
         self.frame().write_csv(self.folder / "workload.csv")
         return self.folder
 

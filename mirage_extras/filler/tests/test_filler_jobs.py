@@ -20,7 +20,7 @@ from mirage_extras.filler.metrics import FILLERS_SCHEMA
 from mirage_extras.filler.page import TITLE, section
 from mirage_extras.filler.records import FILLERS_FILE, Fillers
 from slurm_mirage.clock.clock import Clock
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.extras.filler.words import Filler
 
 
 def run_of(folder: Path, *faults: str) -> Run:

@@ -13,7 +13,7 @@ from mirage.experiment.cluster_variables import cluster_variables
 from mirage.knobs import resolve as knobs
 from mirage_extras.filler import experiment as fillers
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.extras.filler.words import Filler
 
 
 @pytest.mark.parametrize(("text", "value"), [("no", "no"), ("slots", "slots"), ("no,slots  planned", "no slots planned")])
@@ -40,7 +40,7 @@ def test_a_run_has_its_words_in_the_clusters_time() -> None:
     assert (settings["variant"], settings["grace"]) == ("planned", 4 + fillers.MARGIN)
     assert Filler.parse(settings["words"]) == Filler((50.0, 25.0), 3.75, 2.5, 300.0, 300.0, 0.9, 2)
     told = cluster_variables(values, Decimal(50))
-    assert (told["slurm_mirage_filler"], told["slurm_mirage_filler_grace"]) == (True, settings["grace"])
+    assert told["slurm_mirage_extras"] == {"filler": {"grace": settings["grace"]}}
 
 
 def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
 
 
 def test_slots_have_no_grace_time() -> None:
-    assert cluster_variables(knobs.resolve({"FILLER": "slots"}))["slurm_mirage_filler_grace"] == 0
+    assert cluster_variables(knobs.resolve({"FILLER": "slots"}))["slurm_mirage_extras"] == {"filler": {"grace": 0}}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filler_folders import FillerFolder
 from run_folders import ORIGIN, MadeFolder
 
 from mirage.records.record import RunRecord
@@ -14,24 +15,24 @@ from mirage.verdict.run_results import results
 from mirage.verdict.start_latency import start_latencies
 from mirage_extras.filler import verdict
 from mirage_extras.filler.records import Fillers
-from slurm_mirage.jobs.filler_log import Cause
+from slurm_mirage.extras.filler.filler_log import Cause
 from slurm_mirage.rm.evidence import Layout
 
 MACHINE = Layout.of_equal(64, 4)
 WORDS = "work=200 save=10 restore=5 interval=0 slot=100 speed=0.5"
 
 
-def filled(folder: Path, **values: Any) -> MadeFolder:
+def filled(folder: Path, **values: Any) -> FillerFolder:
     """A run of one job that takes 300 s, on a machine with fillers."""
-    made = MadeFolder(folder, **values)
-    made.filler = {"variant": "slots", "words": WORDS, "grace": 0}
+    made = FillerFolder(folder, **values)
+    made.settings["filler"] = {"variant": "slots", "words": WORDS, "grace": 0}
     made.job(due=0.0, runtime=300.0)
     made.played(1, start=0.0)
     return made
 
 
 def slot(
-    made: MadeFolder, start: float, before: float, after: float, *, number: int = 1, state: str = "PENDING", **values: Any
+    made: FillerFolder, start: float, before: float, after: float, *, number: int = 1, state: str = "PENDING", **values: Any
 ) -> None:
     """A slot of a filler: 5 s restored, 85 s of work, 10 s saved."""
     made.filler_run(number, start, start + 100.5, state)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mirage.simulation.simulation import POLICIES, delayed, schedule
 from mirage_extras.filler.metrics import simulated_executions
 from mirage_extras.filler.simulation import COLUMNS, COMPLETED, PREEMPTED, SLOT, STOPPED, VARIANTS, Filled, fill
-from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
+from slurm_mirage.extras.filler.words import PLANNED, SLOTS, Filler
 
 Job = tuple[int, int, int, int]  # submit, processors, runtime, estimate
 Busy = tuple[float, float, float, int]  # hold, start, end, processors

@@ -19,7 +19,7 @@ from mirage.traces.trace import Trace
 from mirage.workloads import requests
 from mirage_extras.malleable import experiment as malleability
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.malleable import Malleable
+from slurm_mirage.extras.malleable.words import Malleable
 
 
 def log(*processors: int, run: float = 600, requested: float = 1200) -> Trace:
@@ -73,25 +73,25 @@ def test_the_seed_chooses() -> None:
 def test_without_malleable_the_plan_is_as_it_was() -> None:
     run = prepared(MIXED)
     assert "malleable" not in run.jobs.columns
-    assert {row.malleable for row in run.plan("first")} == {""}
-    assert "slurm_mirage_malleable" not in cluster_variables(run.knobs)
+    assert not any(row.extras for row in run.plan("first"))
+    assert "slurm_mirage_extras" not in cluster_variables(run.knobs)
 
 
 def test_malleable_jobs_have_whole_nodes_and_rigid_ones_shared_ones() -> None:
     """Three processors of nodes of 4 are a node, five are two."""
     run = prepared(log(3, 5, 8), MALLEABLE=1, MALLEABLE_JOBS=WORDS)
     assert [(row.nodes, row.processors) for row in run.plan("first")] == [(1, 4), (2, 8), (2, 8)]
-    assert {row.malleable for row in run.plan("first")} == {WORDS}
+    assert {row.extras["malleable"] for row in run.plan("first")} == {WORDS}
     assert "malleable jobs take whole nodes: the processors of 2 jobs are rounded up" in remarks(run)
-    assert cluster_variables(run.knobs)["slurm_mirage_malleable"] is True
-    rigid = next(row for row in prepared(MIXED, MALLEABLE="30%", MALLEABLE_JOBS=WORDS).plan("first") if not row.malleable)
+    assert cluster_variables(run.knobs)["slurm_mirage_extras"] == {"malleable": {}}
+    rigid = next(row for row in prepared(MIXED, MALLEABLE="30%", MALLEABLE_JOBS=WORDS).plan("first") if not row.extras)
     assert rigid.nodes is None
 
 
 def test_jobs_submitted_at_their_maximum_have_the_work_of_the_log() -> None:
     """Amdahl's speed-up with F = 0.9 is 1.82 on 2 nodes, and 6.4 on 16."""
     [row] = prepared(log(8), MALLEABLE=1, MALLEABLE_JOBS=f"{WORDS} speedup=amdahl:0.9 start=max").plan("first")
-    speed = Malleable.parse(row.malleable).speedup
+    speed = Malleable.parse(row.extras["malleable"]).speedup
     assert (row.nodes, row.processors) == (16, 64)
     assert row.runtime == pytest.approx(600 * speed.of(2) / speed.of(16)) == pytest.approx(170.45, abs=0.01)
     # 1200 s of requested time become 340.9 s: 6 minutes.
@@ -112,7 +112,7 @@ def test_points_at_which_jobs_ask_the_broker_take_real_time() -> None:
 def test_a_rule_by_the_recorded_size() -> None:
     rows = prepared(MIXED, MALLEABLE=1).plan("first")
     for row in rows:
-        words = Malleable.parse(row.malleable)
+        words = Malleable.parse(row.extras["malleable"])
         assert row.nodes in words.sizes(row.nodes or 0)
         assert words.maximum <= 16
 
@@ -120,7 +120,7 @@ def test_a_rule_by_the_recorded_size() -> None:
 def test_jobs_that_no_rule_changes_stay_rigid() -> None:
     """A job of 15 of 16 nodes has no other size by the factor 2."""
     run = prepared(log(60, 8, 8), MALLEABLE=1)
-    assert [bool(row.malleable) for row in run.plan("first")] == [False, True, True]
+    assert [bool(row.extras) for row in run.plan("first")] == [False, True, True]
     assert "malleable: 1 jobs fewer than MALLEABLE asks for, the others have no other size on this machine" in remarks(run)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mirage_extras.malleable.rules import AT_MAXIMUM, AT_MINIMUM, AT_PREFERRED, efficiency, fraction_of, words_of
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.malleable import Malleable
+from slurm_mirage.extras.malleable.words import Malleable
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ The shapes name the members that are read. A replay that begins, or was ended, h
 
 from __future__ import annotations
 
+from .. import extras
 from .strict_json import COUNT, FLAG, INSTANT, LENGTH, OBJECT, TEXT, Each, Maybe, Name, Named, Number, Object
 
 _SPEED = Number(1e-9, 1e9)
@@ -33,7 +34,7 @@ PROGRESS = Object(
         **dict.fromkeys(("real", "virtual"), Maybe(INSTANT)),
         "scheduler": Maybe(Named(Maybe(Number()))),
         "cpu_busy": Maybe(Number(-1, 2)),
-        "has_fillers": Maybe(FLAG),
+        "has_companion": Maybe(FLAG),
     }
 )
 """progress.json: what the replay writes once a second (`Status` of replay/monitor.py)."""
@@ -46,7 +47,7 @@ RUN_SETTINGS = Object(
         "rm": Maybe(TEXT),
         "clock_kind": Maybe(TEXT),
         "hosts": Maybe(Each(OBJECT)),
-        "filler": Maybe(OBJECT),
+        **extras.merged("run_json", "MEMBERS"),
     }
 )
 """run.json, as the records of a run are read with it."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
+from .. import extras
 from ..base import user_folders
 from ..base.errors import WrongUse
 from ..instance.manager import manager_at
@@ -34,7 +35,8 @@ def pack(parameters: Mapping[str, Any]) -> dict[str, Any]:
     instance, run, host, span = Path(parameters["instance"]), parameters["run"], parameters["host"], parameters["span"]
     if span is None:
         made, span = of_head(instance, run, parameters["bin"], host, parameters["accounting"])
-        files = [*parameters["files"], *outputs_of_commands(instance, run)]
+        of_extras = (path for of in extras.offers("records", "files") for path in of(run))
+        files = [*parameters["files"], *of_extras, *outputs_of_commands(instance, run)]
         of_manager = tools(manager_of(instance)).files(instance, run)
     else:
         made, files, of_manager = of_other_host(instance, host, span), parameters["files"], []

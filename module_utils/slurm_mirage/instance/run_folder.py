@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import extras
 from ..base import user_folders
 from ..base.errors import WrongUse
 from ..rm import managers
@@ -67,9 +68,12 @@ def write(folder: user_folders.Folder, parameters: Mapping[str, Any], check_mode
 
 
 def settings_text(given: str, instance: Path, manager: str | None) -> str:
-    """The content of run.json: the settings `given`, with those that a resource manager needs besides. Raises WrongUse."""
+    """The content of run.json: the settings `given`, with those that a manager and extras need besides. Raises WrongUse."""
     if manager is not None:
-        given = json.dumps({**json.loads(given), **managers.manager(manager).run_settings(instance)}, indent=4, sort_keys=True)
+        settings = {**json.loads(given), **managers.manager(manager).run_settings(instance)}
+        for of in extras.offers("kinds", "run_settings"):
+            settings |= of(instance, settings.get("kind", ""))
+        given = json.dumps(settings, indent=4, sort_keys=True)
     return f"{given.rstrip()}\n"
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .. import extras
 from ..base import user_folders
 from ..base.files import differs, write_atomically
 from ..rm.slurm import front_end, other_configurations, release_change, second_controller
@@ -25,11 +26,9 @@ from ..rm.slurm.conf import (
     slim_files,
     value_of,
 )
-from ..rm.slurm.filler_settings import with_fillers
 from ..rm.slurm.node_classes import NodeClass, check_partitions, node_classes
 from ..rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
 from ..rm.slurm.other_configurations import CONTROLLER_FILES
-from ..rm.slurm.resizing_settings import permit_expansion
 from ..rm.slurm.second_controller import with_second
 from ..rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, files_beside, known, translated
 from .instance import refuse_during_run
@@ -78,11 +77,11 @@ def configure(options: Mapping[str, Any], write: bool) -> dict[str, Any]:
 
 
 def _completed(parameters: Mapping[str, Any], classes: Sequence[NodeClass]) -> dict[str, Any]:
-    """The parameters, with what filler jobs and a second slurmctld need besides. Raises WrongUse."""
+    """The parameters, with what extras and a second slurmctld need besides. Raises WrongUse."""
     settings, partitions, version = parameters["settings"], parameters["partitions"], parameters["version"]
     check_partitions(partitions, classes)
-    if parameters["filler"]:
-        settings, partitions = with_fillers(settings, partitions, parameters["filler_grace"], version)
+    for of, own in extras.wanted("configuration", "completed", parameters["extras"]):
+        settings, partitions = of(own, settings, partitions, version)
     return {**parameters, "settings": with_second(settings, parameters["second"], version), "partitions": partitions}
 
 
@@ -92,8 +91,6 @@ def wanted_files(
     """Return the content of every file to be written, by path. `here` are the `nodes` of this host."""
     types = gres_types(node_class.extra for node_class in classes)
     settings = follow(merge(gres_settings(types, parameters["settings"]), parameters["settings"]), parameters["speed"])
-    if parameters["malleable"]:
-        settings = permit_expansion(settings, parameters["version"])
     if parameters["event_clock"]:
         settings = on_event_clock(settings, parameters["silent_nodes"])
     settings = translated(settings, parameters["version"])

@@ -1,6 +1,6 @@
 """Kinds of jobs: which program stands for a job on a node. A run names the kind of all its jobs in run.json (key `kind`).
 
-A kind is a class with the methods of `JobKind`, and a line in KINDS.
+A kind is a class with the methods of `JobKind`, and a line in KINDS, here or in the module `kinds` of an extra.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from .. import extras
 from ..base.run_settings import RunSettings
 from ..clock.event_clock import SPEED
 from ..clock.instance_clock import clock_file
 from .plan import PlanRow
 from .sigsleep_log import Record, scan
 
-KEY, DEFAULT, MALLEABLE = "kind", "sigsleep", "malleable"
+KEY, DEFAULT = "kind", "sigsleep"
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,6 @@ class PlayedJob:
 
 class JobKind(Protocol):
     """How the jobs of a run are executed and recorded."""
-
-    @property
-    def resizable(self) -> bool:
-        """Whether a job may get other nodes while it runs."""
-        ...
 
     @property
     def record(self) -> Path:
@@ -64,8 +60,6 @@ class Sigsleep(JobKind):
     record_path: str
     clock: str | None
     """The clock file that it sleeps by; None in real time."""
-
-    resizable = False
 
     @classmethod
     def of_run(cls, settings: RunSettings) -> Sigsleep:
@@ -96,34 +90,11 @@ class Sigsleep(JobKind):
         return [PlayedJob(record.id, record.end_ns / 1e9) for record in records if record.completed], len(data) - torn
 
 
-@dataclass(frozen=True)
-class MalleableSigsleep(Sigsleep):
-    """Jobs of sigsleep. Those that have words in the plan are malleable: they ask the broker of the cluster for other sizes."""
-
-    broker: str = ""
-    """Path of the broker's socket."""
-
-    resizable = True
-
-    @classmethod
-    def of_run(cls, settings: RunSettings) -> MalleableSigsleep:
-        """As `Sigsleep.of_run`, with the setting broker of run.json. Raises WrongUse."""
-        rigid = Sigsleep.of_run(settings)
-        return cls(rigid.program, rigid.record_path, rigid.clock, settings.text("broker"))
-
-    def command_line(self, row: PlanRow, submitted: float, runtime: float, record: Path | None = None) -> str:
-        line = super().command_line(row, submitted, runtime, record)
-        if not row.malleable:
-            return line
-        return f"{line} {shlex.join(['--malleable', row.malleable, '--nodes', str(row.nodes), '--broker', self.broker])}"
-
-
-KINDS: dict[str, Callable[[RunSettings], JobKind]] = {
-    DEFAULT: Sigsleep.of_run,
-    MALLEABLE: MalleableSigsleep.of_run,
-}
+KINDS: dict[str, Callable[[RunSettings], JobKind]] = {DEFAULT: Sigsleep.of_run}
+"""The core's own."""
 
 
 def kind_of(settings: RunSettings) -> JobKind:
     """The kind of a run's jobs. Raises WrongUse."""
-    return settings.one_of(KEY, KINDS, DEFAULT)(settings)
+    kinds: dict[str, Callable[[RunSettings], JobKind]] = {**KINDS, **extras.merged("kinds", "KINDS")}
+    return settings.one_of(KEY, kinds, DEFAULT)(settings)

@@ -12,15 +12,16 @@ import csv
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
+from .. import extras
 from ..base import csv_text, line_text
 from ..base.errors import WrongUse
 from ..base.files import write_atomically
 from .arrays import MOST_TASKS
-from .malleable import Malleable
 from .request import Request
 
 
@@ -115,8 +116,8 @@ class PlanRow:
     """The trace's number of the job after whose end this one is submitted, instead of at `due`; None: none."""
     think: float = 0.0
     """Seconds from that end to this job's submission."""
-    malleable: str = ""
-    """The words of a malleable job (`malleable.Malleable`), which has whole nodes; empty: the job keeps its size."""
+    extras: Mapping[str, str] = field(default_factory=dict)
+    """What extras say about the job, by their columns (`EXTRA_COLUMNS`), without those that are empty."""
     array: int | None = None
     """The trace's number of task 0 of the job array that the job is a task of; None: it is a job of its own. The number of a task
     is the distance of its number in the trace from that."""
@@ -143,7 +144,10 @@ NEVER = "never"
 """Dependency of a job that is to wait until it is cancelled."""
 _WAITS = r"(after|afterany)(:\d+(\+\d+)?)+"
 _DEPENDENCY = re.compile(rf"({NEVER}|{_WAITS}([,?]{_WAITS})*)?\Z")
-COLUMNS = tuple(field.name for field in fields(PlanRow))
+EXTRA_COLUMNS: Mapping[str, Callable[[PlanRow, str], None]] = extras.merged("plan", "COLUMNS")
+"""Columns of extras: each function raises WrongUse unless the job can have these words."""
+_PLACES = {one.name: EXTRA_COLUMNS if one.name == "extras" else (one.name,) for one in fields(PlanRow)}
+COLUMNS = tuple(column for columns in _PLACES.values() for column in columns)
 
 
 WORDS: Mapping[str, str] = {"name": "|", "partition": "|", "account": ",|", "qos": ",|", "owner": ",|"}
@@ -156,7 +160,12 @@ def plan_text(rows: Sequence[PlanRow]) -> str:
         for word in {getattr(row, column) for row in rows}:
             if fault := _fault_of_word(column, word):
                 raise WrongUse(f"jobs with {column} {word[:40]!r}: {fault}")
-    return csv_text.text([COLUMNS, *([getattr(row, name) for name in COLUMNS] for row in rows)])
+    return csv_text.text([COLUMNS, *map(cells, rows)])
+
+
+def cells(row: PlanRow) -> list[Any]:
+    """The values of a row, in the order of COLUMNS."""
+    return [row.extras.get(name, "") if name in EXTRA_COLUMNS else getattr(row, name) for name in COLUMNS]
 
 
 def write_plan(path: Path, rows: Sequence[PlanRow]) -> None:
@@ -175,11 +184,11 @@ def parse_plan(text: str, name: str = "plan.csv") -> list[PlanRow]:
         raise WrongUse(f"{name}:1: the columns may be {','.join(COLUMNS)}")
     rows: list[PlanRow] = []
     above: dict[int, PlanRow] = {}
-    for cells in reader:
+    for texts in reader:
         try:
-            if len(cells) != len(heading):
-                raise ValueError(f"{len(cells)} columns instead of {len(heading)}")
-            row = _row(dict(zip(heading, cells)))
+            if len(texts) != len(heading):
+                raise ValueError(f"{len(texts)} columns instead of {len(heading)}")
+            row = _row(dict(zip(heading, texts)))
             _check_row(row, rows[-1] if rows else None)
             _check_others(row, above)
             above[row.id] = row
@@ -218,7 +227,7 @@ def _row(cells: Mapping[str, str]) -> PlanRow:
         dependency=cells["dependency"],
         follows=int(cells["follows"]) if cells["follows"] else None,
         think=float(cells["think"]),
-        malleable=cells["malleable"],
+        extras={column: cells[column] for column in EXTRA_COLUMNS if cells[column]},
         array=int(cells["array"]) if cells["array"] else None,
         at_once=int(cells["at_once"]) if cells["at_once"] else None,
         request=cells["request"],
@@ -248,9 +257,9 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
         raise ValueError(f"memory {row.memory}: 1 MiB or more, or empty")
     if not (math.isfinite(row.think) and row.think >= 0):
         raise ValueError(f"think {row.think}: seconds, 0 or more")
-    if row.malleable:
-        _check_malleable(row)
     try:
+        for column, words in row.extras.items():
+            EXTRA_COLUMNS[column](row, words)
         asked = row.asked
     except WrongUse as error:
         raise ValueError(str(error)) from error
@@ -263,16 +272,6 @@ def _fault_of_word(column: str, word: str) -> str:
     if any(letter.isspace() or letter in WORDS[column] for letter in word):
         return f"one word, or empty, without {' and '.join(WORDS[column])}"
     return line_text.fault(word)
-
-
-def _check_malleable(row: PlanRow) -> None:
-    """Raise ValueError unless the job has whole nodes from which its words allow other sizes."""
-    if row.nodes is None:
-        raise ValueError("a malleable job needs whole nodes")
-    try:
-        Malleable.parse(row.malleable).sizes(row.nodes)
-    except WrongUse as error:
-        raise ValueError(str(error)) from error
 
 
 def _check_others(row: PlanRow, above: Mapping[int, PlanRow]) -> None:
@@ -294,7 +293,7 @@ ALIKE = ("due", "processors", "nodes", "limit_minutes", "partition", "account", 
 
 def are_alike(first: PlanRow, row: PlanRow) -> bool:
     """Whether two jobs can be tasks of an array, of which the first is task 0."""
-    is_single = any(one.dependency or one.follows is not None or one.malleable for one in (first, row)) or row.asked.hold > 0
+    is_single = any(one.dependency or one.follows is not None or one.extras for one in (first, row)) or row.asked.hold > 0
     same = all(getattr(first, name) == getattr(row, name) for name in ALIKE)
     return same and not is_single and 0 < row.id - first.id < MOST_TASKS
 

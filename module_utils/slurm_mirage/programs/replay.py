@@ -9,21 +9,20 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from .. import extras
 from ..base.errors import WrongUse
 from ..base.printing import say
 from ..base.run_settings import RunSettings
 from ..clock.clock import Clock
-from ..feeder.feeder import Feeder
-from ..feeder.settings import FeederSettings
 from ..replay.process import Failed, Stopped
-from ..replay.replay import replay
+from ..replay.replay import Companion, replay
 from ..rm import registry
 
 
-def feeder(settings: RunSettings, folder: Path, lock: int, clock: Clock, may_submit: Callable[[], bool]) -> Feeder | None:
-    """The feeder of the run in `folder`; None if the run has no filler jobs. Raises WrongUse and OSError."""
-    wanted = FeederSettings.of_run(settings, folder)
-    return None if wanted is None else Feeder(wanted, registry.fillers(settings, lock), clock, may_submit)
+def beside(settings: RunSettings, folder: Path, lock: int, clock: Clock, may_submit: Callable[[], bool]) -> Companion | None:
+    """What an extra does beside the replay of the run in `folder`; None if there is nothing. Raises WrongUse and OSError."""
+    made = (of(settings, folder, lock, clock, may_submit) for of in extras.offers("replay", "beside"))
+    return next((companion for companion in made if companion is not None), None)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         say("wrong use: python3 -m slurm_mirage.programs.replay RUNDIR", file=sys.stderr)
         return 2
     try:
-        replay(Path(arguments[0]), registry.connect, feeder)
+        replay(Path(arguments[0]), registry.connect, beside)
     except Stopped:
         return 3
     except Failed as error:

@@ -86,7 +86,7 @@ class Status:
     cluster: str = ""
     speed: float = 1.0
     pace: float | None = None
-    has_fillers: bool = False
+    has_companion: bool = False
     pid: int = field(default_factory=os.getpid)
     phase: str = "waiting"
     submitted: int = 0

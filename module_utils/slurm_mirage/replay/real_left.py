@@ -16,8 +16,8 @@ JOB, JOB_NODES = 0.055, 1900.0
 twice that at so many."""
 TIMERS = 9e-5
 """Real seconds for each virtual second."""
-TIMERS_WITH_FILLERS = 1e-2
-"""Real seconds for each virtual second of a run with filler jobs (FILLER=slots on 100 nodes), which are launched all the time."""
+TIMERS_WITH_COMPANION = 1e-2
+"""The same of a run with a companion, whose jobs are launched all the time (100 nodes full of short ones)."""
 PRIOR = 1.0
 FIRST_RANGE, LAST_RANGE = 2.0, 1.6
 """Factor between the estimate and both ends of its range, at the beginning and at the end of the replay."""
@@ -41,7 +41,7 @@ def real_left(progress: Mapping[str, Any]) -> tuple[float, float] | None:
     elapsed, jobs = float(progress.get("elapsed") or 0.0), int(progress.get("jobs") or 0)
     per_job = of_a_job(sum((progress.get("nodes") or {}).values()))
     played = min(jobs, (int(progress.get("submitted") or 0) + int(progress.get("done") or 0)) / 2)
-    timers = TIMERS_WITH_FILLERS if progress.get("has_fillers") else TIMERS
+    timers = TIMERS_WITH_COMPANION if progress.get("has_companion") else TIMERS
     passed = per_job * played + timers * elapsed
     slowness = (elapsed / max(pace, 1e-3) + PRIOR) / (passed + PRIOR)
     first, last = (slowness * (per_job * (jobs - played) + timers * left) for left in (float(least), float(most)))

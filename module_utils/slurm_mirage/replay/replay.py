@@ -118,7 +118,7 @@ class Replay:
         self.companion = beside(run_settings, folder, lock, self.clock, self._is_known) if beside else None
         if self.companion is not None:
             companion = self.companion
-            self.status.has_fillers = True
+            self.status.has_companion = True
             self.submitter.other_ids = lambda: companion.highest_id
 
     def run(self, driver: int | None = None) -> None:

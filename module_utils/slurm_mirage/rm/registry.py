@@ -11,22 +11,17 @@ from ..base.errors import WrongUse
 from ..base.run_settings import RunSettings
 from .api import Records, ResourceManager
 from .evidence import Names
-from .fillers import Fillers
 from .managers import DEFAULT, KEY, MANAGERS
 from .others import OTHERS
 from .rows import HostTools, Implementation
 from .slurm import collected, daemon_log
 from .slurm import records as slurm_records
 from .slurm.commands import Slurm
-from .slurm.filling import Filling
-from .slurm.resizing import Resizing
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     DEFAULT: Implementation(
         Slurm.of_run,
         Slurm.records,
-        Resizing.of_broker,
-        Filling.of_run,
         HostTools(
             Slurm.of_instance,
             daemon_log.of_instance,
@@ -44,14 +39,6 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
 def connect(settings: RunSettings, lock: int) -> ResourceManager:
     """The resource manager of a run. Raises WrongUse."""
     return settings.one_of(KEY, IMPLEMENTATIONS, DEFAULT).connect(settings, lock)
-
-
-def fillers(settings: RunSettings, lock: int) -> Fillers:
-    """What the feeder of a run uses of its resource manager. Raises WrongUse."""
-    make = settings.one_of(KEY, IMPLEMENTATIONS, DEFAULT).fillers
-    if make is None:
-        raise WrongUse("this resource manager has no filler jobs; leave out FILLER", parameter="filler")
-    return make(settings, lock)
 
 
 def names_of(manager: str) -> Names:

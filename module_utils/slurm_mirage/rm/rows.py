@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ..base.run_settings import RunSettings
     from .api import Commands, Records, ResourceManager
     from .evidence import Complaint, Span
-    from .fillers import Fillers
-    from .sizes import Sizes
 
 
 @dataclass(frozen=True)
@@ -77,11 +75,6 @@ class Implementation:
 
     connect: Callable[[RunSettings, int], ResourceManager]
     records: Records
-    sizes: Callable[[Path, str], Sizes] | None = None
-    """Makes the side that the broker uses, from an instance's directory and the folder of the manager's commands; None: its jobs
-    cannot change their size."""
-    fillers: Callable[[RunSettings, int], Fillers] | None = None
-    """Makes the side that the feeder uses, as `connect`; None: it has no filler jobs."""
     tools: HostTools | None = None
     """Its tools on hosts; None: it has no instances."""
 

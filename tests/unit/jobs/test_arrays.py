@@ -64,7 +64,7 @@ def test_a_task_that_asks_for_something_else_begins_another_array(column: str) -
 
 
 @pytest.mark.parametrize(
-    "change", [{"dependency": "afterany:50"}, {"follows": 50}, {"nodes": 2, "malleable": "1:4:2:-"}, {"request": "hold=5"}]
+    "change", [{"dependency": "afterany:50"}, {"follows": 50}, {"nodes": 2, "extras": {"own": "words"}}, {"request": "hold=5"}]
 )
 def test_jobs_that_wait_or_change_their_size_are_single_jobs(change: dict[str, object]) -> None:
     rows = plan(50, 51, 52)

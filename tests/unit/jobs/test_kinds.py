@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.run_settings import RunSettings
 from slurm_mirage.jobs import kinds
-from slurm_mirage.jobs.kinds import MalleableSigsleep, PlayedJob, Sigsleep, kind_of
+from slurm_mirage.jobs.kinds import PlayedJob, Sigsleep, kind_of
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.jobs.sigsleep_log import Record, pack
 
@@ -40,19 +40,6 @@ def test_sigsleeps_command_line() -> None:
     ]
 
 
-def test_malleable_jobs_get_their_words_and_others_the_same_line() -> None:
-    kind = kind_of(settings(kind="malleable", broker="/srv/my cluster/broker.socket"))
-    assert isinstance(kind, MalleableSigsleep)
-    assert kind.resizable
-    assert kind.command_line(ROW, 1.5, 12.25) == Sigsleep("s", "l", None).command_line(ROW, 1.5, 12.25)
-    row = replace(ROW, nodes=2, malleable="1:8:2:- check=5 async")
-    line = kind.command_line(row, 1.5, 12.25)
-    assert shlex.split(line) == [
-        *shlex.split(kind.command_line(ROW, 1.5, 12.25)),
-        *("--malleable", "1:8:2:- check=5 async", "--nodes", "2", "--broker", "/srv/my cluster/broker.socket"),
-    ]
-
-
 def record(number: int, completed: bool = True) -> bytes:
     return pack(Record(number, 1, "p", 10**9, 2 * 10**9, 5 * 10**9, 3 * 10**9, 3 * 10**9, completed))
 
@@ -69,10 +56,10 @@ def test_sigsleeps_record_is_read_up_to_what_is_whole(length: int) -> None:
 def test_the_kind_is_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = Sigsleep("s", "l", None)
     assert kind_of(settings()) == kind_of(settings(kind="sigsleep")) == chosen
-    assert (chosen.record, chosen.resizable) == (Path("l"), False)
+    assert chosen.record == Path("l")
     monkeypatch.setitem(kinds.KINDS, "other", lambda content: KIND)
     assert kind_of(settings(kind="other")) is KIND
-    with pytest.raises(WrongUse, match="kind 'mpi': may be one of malleable, other, sigsleep"):
+    with pytest.raises(WrongUse, match=r"kind 'mpi': may be one of .*other, sigsleep"):
         kind_of(settings(kind="mpi"))
     with pytest.raises(WrongUse, match="sigsleep_log may not be 7"):
         kind_of(settings(sigsleep_log=7))

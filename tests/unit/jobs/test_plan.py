@@ -112,10 +112,9 @@ rows = st.builds(
 )
 asking = st.sampled_from(["nodes=2 most_nodes=4", "nodes=2 tasks=8 gres=gpu:2", "begin=28800.5 nice=3"])
 asking_rows = st.builds(replace, rows, nodes=st.none(), request=asking)
-malleable_rows = st.builds(replace, rows, nodes=st.just(4), malleable=st.sampled_from(["1:8:2:-", "2:4:2:4 check=5 async"]))
 
 
-@given(st.lists(rows | malleable_rows | asking_rows, max_size=8, unique_by=lambda row: row.id), st.data())
+@given(st.lists(rows | asking_rows, max_size=8, unique_by=lambda row: row.id), st.data())
 def test_a_plan_survives_its_file(plan: list[PlanRow], data: st.DataObject) -> None:
     dues = sorted(row.due for row in plan)
     plan = [replace(row, index=i, due=dues[i], name=f"run.{row.id}") for i, row in enumerate(plan)]
@@ -221,20 +220,6 @@ def test_plans_with_bad_requests(nodes: str, request_: str, message: str) -> Non
     with pytest.raises(WrongUse) as caught:
         parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,,,,{request_},\n")
     assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "words", "message"),
-    [
-        ("", "1:4:2:-", "plan.csv:2: a malleable job needs whole nodes"),
-        ("2", "4:1:2:-", "plan.csv:2: malleable job 4:1:2:-: the minimum 4 is above the maximum 1"),
-        ("3", "4:5:2:-", "plan.csv:2: no size from 4 to 5 is reached from 3 nodes by the factor 2"),
-    ],
-)
-def test_plans_with_bad_malleable_jobs(nodes: str, words: str, message: str) -> None:
-    with pytest.raises(WrongUse) as caught:
-        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,{words},,,,\n")
-    assert str(caught.value) == message
 
 
 def test_a_user_is_one_word() -> None:

@@ -12,7 +12,8 @@ from mirage.knobs.table import BY_NAME, BY_PARAMETER
 from slurm_mirage.base.errors import WrongUse
 
 ROOT = Path(__file__).parents[3]
-SOURCES = [path for folder in ("mirage", "module_utils", "library") for path in (ROOT / folder).rglob("*.py")]
+FOLDERS = ("mirage", "mirage_extras", "module_utils", "library")
+SOURCES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if "tests" not in path.parts]
 
 
 def errors(path: Path) -> list[ast.Call]:

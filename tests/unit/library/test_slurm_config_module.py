@@ -216,11 +216,7 @@ def test_the_digest_depends_on_everything_that_a_node_reads(call: Caller, params
             {"partitions": [{"MaxTime": 5}]},
             "wrong use: slurm.conf: partition '': the name is not one word without quotes and , | = # \\",
         ),
-        (
-            {"filler": True, "settings": {"SchedulerType": "sched/builtin"}},
-            "wrong use: FILLER: SchedulerType=sched/builtin of the configuration: only sched/backfill starts fillers beside "
-            "waiting jobs",
-        ),
+        ({"extras": {"none": {}}}, "wrong use: there is no folder none in mirage_extras"),
         (
             {"partitions": [{"name": "p", "State": "UP\nNodeName=x"}]},
             "wrong use: slurm.conf: PartitionName=p: State: has the control character U+000A",
@@ -233,16 +229,6 @@ def test_a_refused_configuration_writes_nothing(
     result = call("slurm_config", **{**params, **change})
     assert (result["failed"], result["msg"]) == (True, message)
     assert content(tmp_path) == {}
-
-
-def test_a_cluster_with_fillers_has_their_partition(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
-    call("slurm_config", **params, filler=True, filler_grace=15)
-    lines = content(tmp_path)["slurm.conf"].splitlines()
-    own = "PartitionName=filler Nodes=ALL PriorityTier=0 PreemptMode=REQUEUE GraceTime=15 MaxNodes=1 MaxTime=UNLIMITED"
-    assert own in lines and "PreemptMode=REQUEUE" in lines and "RequeueExit=99" in lines
-    assert all("PreemptMode=OFF" in line for line in lines if line.startswith("PartitionName=") and line != own)
-    assert call("slurm_config", check=True, **params, filler=True, filler_grace=15)["changed"] is False
-    assert call("slurm_config", check=True, **params)["changed"] is True
 
 
 def test_changes_are_refused_while_a_replay_runs(

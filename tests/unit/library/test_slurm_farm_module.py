@@ -110,7 +110,7 @@ def test_slurmctld_leaves_out_lines_unless_the_configuration_asks_for_more(
     directory = Path(params["directory"])
     (directory / "etc").mkdir(exist_ok=True)
     (directory / "etc/slurm.conf").write_text(settings)
-    slurmctld = specifications(directory, layout_of(on_one_host(params, malleable=False)))[1]
+    slurmctld = specifications(directory, layout_of(on_one_host(params)))[1]
     assert ("SLURM_MIRAGE_LOG_LINES" in slurmctld["environment"]) is is_short
 
 
@@ -164,7 +164,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
         "daemons": {},
         "database_port": 0,
         "mariadbd": "/usr/sbin/mariadbd",
-        "malleable": False,
+        "extras": {},
         "python": sys.executable,
     }
     wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1", "hostname": None}]}
@@ -185,7 +185,7 @@ def test_slurmctld_of_a_cluster_on_several_hosts_sees_the_host_name_of_its_host(
         "mariadbd": "",
         "wide_steps": False,
     }
-    defaults |= {"hostname": "10.0.0.1", "event_clock": False, "malleable": False, "python": sys.executable}
+    defaults |= {"hostname": "10.0.0.1", "event_clock": False, "python": sys.executable}
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
     munged, slurmctld = specifications(Path(params["directory"]), layout_of(wanted))
     assert "hostname" not in munged and slurmctld["hostname"] == "head"
@@ -269,14 +269,14 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
         "shared_folder": "",
         "database_port": 0,
     }
-    layout = layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True})
+    layout = layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": []})
     munged, coordinator = specifications(directory, layout)
     assert coordinator["command"] == [f"{directory}/lib/clock_coordinator", f"{directory}/state/clock"]
     assert (munged["kind"], coordinator["kind"]) == ("munged", "clock")
     assert [daemon["kind"] for daemon in specifications(directory, replace(layout, event_clock=False))] == ["munged"]
 
 
-def on_one_host(params: dict[str, Any], *, malleable: bool) -> dict[str, Any]:
+def on_one_host(params: dict[str, Any]) -> dict[str, Any]:
     """The options of a head without nodes."""
     return {
         **params,
@@ -291,14 +291,14 @@ def on_one_host(params: dict[str, Any], *, malleable: bool) -> dict[str, Any]:
         "mariadbd": "",
         "wide_steps": False,
         "nodes": [],
-        "malleable": malleable,
+        "extras": {},
         "python": sys.executable,
     }
 
 
 def test_slurmctld_reads_the_file_that_a_run_chooses_where_there_are_other_configurations(params: dict[str, Any]) -> None:
     directory = Path(params["directory"])
-    wanted = on_one_host(params, malleable=False)
+    wanted = on_one_host(params)
     layout = layout_of(wanted)
     before = specifications(directory, layout)[1]
     (directory / "etc/active-slurm.conf").symlink_to("../run/slurm.conf")
@@ -311,21 +311,9 @@ def test_another_resource_manager_is_refused(call: Caller, params: dict[str, Any
     assert f"rm=torque: one of {KNOWN}" in call("slurm_farm", **params, rm="torque")["msg"].lower()
 
 
-def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:
-    directory = Path(params["directory"])
-    wanted = on_one_host(params, malleable=True)
-    layout = layout_of(wanted)
-    munged, slurmctld, broker = specifications(directory, layout)
-    assert [daemon["kind"] for daemon in (munged, slurmctld, broker)] == ["munged", "slurmctld", "broker"]
-    assert broker["command"][:3] == [sys.executable, "-m", "slurm_mirage.programs.broker"]
-    assert broker["ready_file"] == broker["command"][-1]
-    elsewhere = replace(layout, controller_hostname=None)
-    assert [daemon["kind"] for daemon in specifications(directory, elsewhere)] == ["munged"]
-
-
 def test_a_second_slurmctld_runs_beside_the_first(params: dict[str, Any]) -> None:
     directory = Path(params["directory"])
-    wanted = on_one_host(params, malleable=False)
+    wanted = on_one_host(params)
     layout = layout_of({**wanted, "second_hostname": "127.0.0.2"})
     _, first, second = specifications(directory, layout)
     assert (first["name"], second["name"], second["kind"], second["hostname"]) == (

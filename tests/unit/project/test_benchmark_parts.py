@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.parametrize("name", PARTS)
 def test_each_part_is_a_program(name: str) -> None:
-    assert 'if __name__ == "__main__":' in (ROOT / "benchmarks" / f"{PARTS[name]}.py").read_text()
+    assert 'if __name__ == "__main__":' in (ROOT / PARTS[name].replace(".", "/")).with_suffix(".py").read_text()
 
 
 def test_help_and_the_table_of_benchmarks_name_the_parts() -> None:

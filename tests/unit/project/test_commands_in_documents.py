@@ -188,7 +188,9 @@ def _variables(makefile: Path, target: str) -> frozenset[str]:
 
 @functools.cache
 def _faults() -> frozenset[str]:
-    code = "".join(path.read_text() for path in (ROOT / "tests/faults").glob("*.py"))
+    code = "".join(
+        path.read_text() for path in [*(ROOT / "tests/faults").glob("*.py"), *ROOT.glob("mirage_extras/*/tests/faults.py")]
+    )
     return frozenset(re.findall(r"@fault\(\s*\"([\w-]+)\"", code))
 
 
@@ -253,7 +255,7 @@ def test_a_mistake_is_named(line: str, mistake: str) -> None:
         "make infra NODES=20 BED=mybed",
         "make -C files/sigsleep sanitize",
         "SLURM_MIRAGE_INSTANCE=/var/lib/slurm-mirage/fe .venv/bin/pytest -m cluster tests/cluster/test_front_ends.py",
-        "ansible-playbook -i inventories/common -i INVENTORY playbooks/filler_container.yml -e mirage_nodes=100 --check",
+        "ansible-playbook -i inventories/common -i INVENTORY mirage_extras/filler/playbooks/filler_container.yml --check",
         ".venv/bin/python -m benchmarks.PART SIZES",
         "python3 $P/filler_container.py check",
         "mirage --help",

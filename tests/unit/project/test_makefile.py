@@ -206,11 +206,13 @@ def test_a_user_who_may_not_install_is_told_what_is_missing() -> None:
 
 def test_clean_leaves_results(clone: Path) -> None:
     (clone / "results/x").mkdir(parents=True)
-    for part in ("sigsleep", "virtual_clock", "job_users", "dmr", "filler_container"):
-        (clone / "files" / part).mkdir(parents=True)
-        (clone / "files" / part / "Makefile").write_text("clean:\n\ttouch cleaned\n")
+    of_an_extra = "mirage_extras/one/files/program"
+    for part in ("files/sigsleep", "files/virtual_clock", "files/job_users", of_an_extra):
+        (clone / part).mkdir(parents=True)
+        (clone / part / "Makefile").write_text("clean:\n\ttouch cleaned\n")
     assert make(clone, "clean").returncode == 0
     assert (clone / "results/x").is_dir()
     assert not (clone / ".venv").exists()
     assert (clone / "files/sigsleep/cleaned").exists()
     assert (clone / "files/virtual_clock/cleaned").exists()
+    assert (clone / of_an_extra / "cleaned").exists()

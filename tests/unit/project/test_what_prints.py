@@ -13,8 +13,13 @@ from typing import TypeGuard
 import pytest
 
 ROOT = Path(__file__).parents[3]
-FOLDERS = ("mirage", "studies", "benchmarks", "module_utils", "library", "files")
-SOURCES = sorted([*(path for name in FOLDERS for path in (ROOT / name).rglob("*.py")), ROOT / "files/capture/mirage-capture"])
+FOLDERS = ("mirage", "studies", "benchmarks", "module_utils", "library", "files", "mirage_extras")
+SOURCES = sorted(
+    [
+        *(path for name in FOLDERS for path in (ROOT / name).rglob("*.py") if "tests" not in path.parts),
+        ROOT / "files/capture/mirage-capture",
+    ]
+)
 
 IN_A_JOB = "a program of a job without this package, which writes into the job's own output"
 READ_BY_A_PROGRAM = "a program reads it, and text in it is JSON"
@@ -34,12 +39,12 @@ ELSEWHERE = {
     ("mirage/knobs/document.py", "print"): "writes a page of docs/ from a table of this program",
     ("benchmarks/submissions.py", "a file of text"): "the settings of a run, in JSON",
     ("files/capture/mirage-capture", "sys.stdout"): "one file for login nodes; its function say escapes",
-    ("files/dmr/dmr_run.py", "print"): IN_A_JOB,
-    ("files/dmr/dmr_run.py", "sys.stderr"): IN_A_JOB,
-    ("files/filler_container/filler_container.py", "print"): IN_A_JOB,
-    ("files/filler_container/filler_container.py", "sys.stderr"): IN_A_JOB,
-    ("files/filler_container/filler_measure.py", "print"): "prints durations",
-    ("files/filler_container/filler_measure.py", "sys.stderr"): "prints an error of its own call",
+    ("mirage_extras/malleable/files/dmr/dmr_run.py", "print"): IN_A_JOB,
+    ("mirage_extras/malleable/files/dmr/dmr_run.py", "sys.stderr"): IN_A_JOB,
+    ("mirage_extras/filler/files/filler_container/filler_container.py", "print"): IN_A_JOB,
+    ("mirage_extras/filler/files/filler_container/filler_container.py", "sys.stderr"): IN_A_JOB,
+    ("mirage_extras/filler/files/filler_container/filler_measure.py", "print"): "prints durations",
+    ("mirage_extras/filler/files/filler_container/filler_measure.py", "sys.stderr"): "prints an error of its own call",
 }
 """What prints without these functions: file and what it calls, with the reason."""
 

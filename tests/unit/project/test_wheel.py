@@ -140,7 +140,11 @@ def test_messages_name_the_script(script: Path, tmp_path: Path) -> None:
 def test_dependencies_are_what_the_packages_import() -> None:
     known = {"mirage", "slurm_mirage", *sys.stdlib_module_names}
     imported = set()
-    for path in (*(ROOT / "mirage").rglob("*.py"), *(ROOT / "module_utils/slurm_mirage").rglob("*.py")):
+    for path in (
+        *(ROOT / "mirage").rglob("*.py"),
+        *(ROOT / "module_utils/slurm_mirage").rglob("*.py"),
+        *ROOT.glob("module_utils/slurm_mirage/extras/*/**/*.py"),
+    ):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 imported |= {alias.name.split(".")[0] for alias in node.names}

@@ -45,7 +45,7 @@ def test_with_fillers_the_host_works_as_the_clusters_time_passes() -> None:
     """60 jobs of KTH-SP2 with fillers in slots (docs/accuracy.md): 57,466 virtual seconds in 621 real ones, at a constant pace."""
     progress: dict[str, Any] = {"time_left_least": 40_000.0, "time_left_most": 40_000.0, "elapsed": 17_466.0, "pace": 92.5}
     progress |= {"jobs": 60, "submitted": 60, "done": 56, "nodes": {"idle": 100}}
-    left = real_left(progress | {"has_fillers": True})
+    left = real_left(progress | {"has_companion": True})
     assert left is not None and left[0] <= 621 * 40_000 / 57_466 <= left[1]
     assert real_left(progress)[1] < left[0]  # type: ignore[index]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ... import extras
 from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
 from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, WITHOUT_HWLOC_PLUGINS, DaemonKind, Role
@@ -29,14 +30,11 @@ SLURMCTLD = DaemonKind(
 )
 SECOND_SLURMCTLD = replace(SLURMCTLD, name=second_controller.NAME)
 SLURMD = DaemonKind("slurmd", Role.NODE, MANAGER, nodes_per_namespace=64)
-BROKER = DaemonKind("broker", Role.SERVICE, MANAGER)
-KINDS = (MUNGED, CLOCK, MARIADBD, SLURMDBD, SLURMCTLD, SECOND_SLURMCTLD, SLURMD, BROKER)
-"""In the order in which they are started."""
+KINDS = (MUNGED, CLOCK, MARIADBD, SLURMDBD, SLURMCTLD, SECOND_SLURMCTLD, SLURMD, *extras.listed("daemons", "SLURM"))
+"""In the order in which they are started; the last ones are those of extras."""
 
 OWN_DEBUG_FLAGS = {"NO_CONF_HASH", "TraceJobs", "Backfill"}
 """DebugFlags of the role slurm_controller."""
-BROKER_SOCKET = "run/private/broker.socket"
-"""The broker's socket in the instance's directory; jobs connect to it."""
 Specification = dict[str, Any]
 
 
@@ -61,10 +59,6 @@ class Layout:
     """Port of slurmdbd; 0: there is none."""
     mariadbd: str
     """The program of the database server."""
-    python: str = "/usr/bin/python3"
-    """The interpreter that runs the broker."""
-    malleable: bool = False
-    """Whether jobs may change their size: then the broker runs beside slurmctld."""
     event_clock: bool = False
     """Whether the instance has an event clock, whose coordinator then runs on this host."""
     second_hostname: str = ""
@@ -83,8 +77,6 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
         wide_steps=options["wide_steps"],
         database_port=options["database_port"],
         mariadbd=options["mariadbd"],
-        python=options["python"],
-        malleable=options["malleable"],
         event_clock=options["event_clock"],
         second_hostname=options["second_hostname"],
     )
@@ -93,7 +85,9 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
 def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """The part of the farm's specification that only Slurm has."""
     saved_in = {"saved_in": options["shared_folder"]} if options["shared_folder"] else {}
-    return {"daemons": specifications(directory, layout_of(options)), **saved_in}
+    wanted = extras.wanted("daemons", "of_slurm", options["extras"])
+    further = [daemon for of, _ in wanted for daemon in of(directory, options)]
+    return {"daemons": [*specifications(directory, layout_of(options)), *further], **saved_in}
 
 
 def specifications(directory: Path, layout: Layout) -> list[Specification]:
@@ -105,8 +99,6 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
         if layout.database_port:
             daemons += [_mariadbd(directory, layout), _slurmdbd(directory, layout)]
         daemons.append(_slurmctld(directory, layout, layout.controller_hostname))
-        if layout.malleable:
-            daemons.append(_broker(directory, layout))
     if layout.second_hostname:
         daemons.append(_second_slurmctld(directory, layout))
     daemons += [_slurmd(directory, layout, nodes) for nodes in layout.nodes]
@@ -132,19 +124,6 @@ def munge_socket(directory: Path) -> Path:
 def database_socket(directory: Path) -> Path:
     """The socket of the instance's database server, in the same folder."""
     return directory / "run/private/mariadb.socket"
-
-
-def _broker(directory: Path, layout: Layout) -> Specification:
-    """The farm has the same code: it is restarted when that changes, and the broker with it."""
-    commands, socket = Path(layout.sbin).parent / "bin", directory / BROKER_SOCKET
-    return {
-        "kind": BROKER.name,
-        "name": "broker",
-        "command": [layout.python, "-m", "slurm_mirage.programs.broker", str(directory), str(commands), str(socket)],
-        "digest": "",
-        "ready_file": str(socket),
-        "environment": {"PYTHONPATH": str(directory / "lib"), "PYTHONDONTWRITEBYTECODE": "1"},
-    }
 
 
 def _munged(directory: Path, layout: Layout) -> Specification:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from . import database, front_end, release_change, resizing_settings
+from ... import extras
+from . import database, front_end, release_change
 from .node_classes import node_classes
 
 
@@ -22,8 +23,8 @@ def check(parameters: Mapping[str, Any]) -> str:
         release = front_end.release_of(commands)
     if parameters["accounting"]:
         database.check_release(release)
-    if parameters["malleable"]:
-        resizing_settings.check(release, parameters["accounting"], count)
+    for of, _ in extras.wanted("configuration", "check", parameters["extras"]):
+        of(release, parameters["accounting"], count)
     release_change.check(before, release, directory.name)
     front_end.check_change(before, count, directory.name)
     if count:

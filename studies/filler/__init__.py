@@ -1,1 +1,0 @@
-"""Reports of the study of filler jobs (`make study STUDY=filler`)."""
