@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from copies import left_out
 
 from slurm_mirage.base import processes
 from slurm_mirage.base.hostlist import expand
@@ -138,9 +139,7 @@ def make(instance: Path) -> Iterator[Any]:
     made: list[Run] = []
     slurm = Slurm(str(instance / "etc" / "slurm.conf"), str(commands_of(instance)), str(instance))
     library = instance / "runs" / "lib"
-    shutil.copytree(
-        ROOT / "module_utils" / "slurm_mirage", library / "slurm_mirage", dirs_exist_ok=True, ignore_dangling_symlinks=True
-    )
+    shutil.copytree(ROOT / "module_utils" / "slurm_mirage", library / "slurm_mirage", dirs_exist_ok=True, ignore=left_out)
 
     def make_run(jobs: int, gap: float, runtime: float, **changes: Any) -> Run:
         """Create a run with jobs of 1 to 4 processors; every 20th job would run for a minute and is cancelled after 2 s."""

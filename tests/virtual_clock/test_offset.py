@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from copies import left_out
 
 from slurm_mirage.clock import clock_offset
 
@@ -53,10 +54,7 @@ def folder() -> Iterator[Path]:
     directory = Path("/tmp", f"clock-agreement-test-{os.getpid()}-{time.monotonic_ns()}")
     (directory / "run").mkdir(parents=True)
     directory.chmod(0o755)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(
-        ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=ignored, ignore_dangling_symlinks=True
-    )
+    shutil.copytree(ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=left_out)
     yield directory
     shutil.rmtree(directory)
 

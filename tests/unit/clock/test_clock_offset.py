@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from copies import left_out
 from hypothesis import given
 from hypothesis import strategies as st
 from modules import ROOT, Caller
@@ -159,10 +160,7 @@ def instance() -> Iterator[dict[str, Any]]:
     directory.chmod(0o755)
     if os.getuid() == 0:
         shutil.chown(directory / "run", USER)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(
-        ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=ignored, ignore_dangling_symlinks=True
-    )
+    shutil.copytree(ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=left_out)
     yield {"directory": str(directory), "user": USER, "address": "127.0.0.1", "port": free_port(), "ports": 50}
     processes.end(processes.of_instance(str(directory)), 10)
     shutil.rmtree(directory)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from copies import left_out
 from real_logs import KTH, real_log
 
 from mirage.knobs import resolve as knobs
@@ -36,9 +37,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what the program needs, with two traces."""
     project = tmp_path_factory.mktemp("project")
     for folder in ("mirage", "module_utils", "configs", "inventories"):
-        shutil.copytree(
-            ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"), ignore_dangling_symlinks=True
-        )
+        shutil.copytree(ROOT / folder, project / folder, ignore=left_out)
     (project / "two.swf").write_text(SWF)
     (project / "a b'$HOME.swf").write_text(SWF)
     (project / "empty.swf").write_text("")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from copies import left_out
 from test_check import a_run
 from test_cli import PROGRAM, ROOT, environment
 
@@ -50,9 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the program, with files of a stranger and two finished runs that he has changed."""
     project = tmp_path_factory.mktemp("project")
     for folder in ("mirage", "module_utils", "configs", "inventories"):
-        shutil.copytree(
-            ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"), ignore_dangling_symlinks=True
-        )
+        shutil.copytree(ROOT / folder, project / folder, ignore=left_out)
     texts = {LOG: SWF, "sacct.txt": SACCT, "before.conf": CONF, "after.conf": CHANGED, "events.csv": f"instant,action\n1,{PLANT}\n"}
     texts |= {"three.swf": SWF.replace(SOFT, "x")}
     texts |= {

@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 import pytest
 import simulated_runs
+from copies import left_out
 
 from mirage.commands import landlock
 from mirage.commands.command_line import WITHOUT_CLUSTER
@@ -56,7 +57,7 @@ def run_folder(folder: Path, seed: int) -> None:
 def project(folder: Path) -> Path:
     """A copy of what the program needs, with two runs, and a folder of the user's own that others may not enter."""
     for name in ("mirage", "module_utils", "configs"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"), ignore_dangling_symlinks=True)
+        shutil.copytree(ROOT / name, folder / name, ignore=left_out)
     for number, name in enumerate(("a", "b")):
         run_folder(folder / "results" / name, number)
     own = folder / "own"

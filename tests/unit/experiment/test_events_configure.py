@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
+from copies import left_out
 from other_managers import OTHERS, config_of
 from test_prepare import SPAN, prepared
 
@@ -61,7 +62,7 @@ def test_what_is_refused(tmp_path: Path, target: str, knobs: dict[str, object], 
 
 
 def test_qos_are_made_before_the_run_and_slurmd_keeps_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(ROOT / "configs", tmp_path / "configs", ignore_dangling_symlinks=True)
+    shutil.copytree(ROOT / "configs", tmp_path / "configs", ignore=left_out)
     (tmp_path / "configs/levels.yml").write_text("qos: [{name: high, Priority: 10}]\n")
     (tmp_path / "configs/linear.yml").write_text("settings: {SelectType: select/linear}\n")
     (tmp_path / "configs/charged.yml").write_text(
@@ -86,7 +87,7 @@ def test_the_cluster_gets_the_configurations_and_the_run_their_content(tmp_path:
     assert set(variable) == {"fifo", "slurm-defaults"}
     assert variable["fifo"]["settings"]["SchedulerType"] == "sched/builtin" and variable["fifo"]["partitions"][0]["name"] == "batch"
     before = digest(knobs.events)
-    shutil.copytree(ROOT / "configs", tmp_path / "configs", ignore_dangling_symlinks=True)
+    shutil.copytree(ROOT / "configs", tmp_path / "configs", ignore=left_out)
     with (tmp_path / "configs/fifo.yml").open("a") as stream:
         stream.write("# changed\n")
     monkeypatch.setattr(other_configurations, "ROOT", tmp_path)

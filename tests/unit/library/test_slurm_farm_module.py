@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from copies import left_out
 from farm_states import farm_state
 from modules import ROOT, Caller, load
 from other_managers import KNOWN
@@ -57,8 +58,7 @@ def params() -> Iterator[dict[str, Any]]:
     shutil.copytree(
         ROOT / "module_utils/slurm_mirage",
         directory / "lib/slurm_mirage",
-        ignore=shutil.ignore_patterns("__pycache__"),
-        ignore_dangling_symlinks=True,
+        ignore=left_out,
     )
     for name in ("munged", "slurmctld", "slurmd"):
         (directory / "sbin" / name).write_text(DAEMON)

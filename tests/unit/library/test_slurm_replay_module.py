@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from copies import left_out
 from journals import start_event
 
 from slurm_mirage.base.processes import start_time
@@ -138,7 +139,7 @@ def test_wrong_use(call: Any, params: dict[str, Any], changes: dict[str, str], m
 def test_the_replay_runs_as_its_user(call: Any, params: dict[str, Any]) -> None:
     nobody = pwd.getpwnam("nobody")
     package = Path(params["instance"], "lib")
-    shutil.copytree(ROOT / "module_utils" / "slurm_mirage", package / "slurm_mirage", ignore_dangling_symlinks=True)
+    shutil.copytree(ROOT / "module_utils" / "slurm_mirage", package / "slurm_mirage", ignore=left_out)
     for path in [Path(params["instance"]), *Path(params["instance"]).rglob("*")]:
         os.chown(path, nobody.pw_uid, nobody.pw_gid)
     for parent in Path(params["instance"]).parents:

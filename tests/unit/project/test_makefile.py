@@ -13,6 +13,7 @@ from typing import Any
 
 import pip
 import pytest
+from copies import left_out
 
 from mirage.commands.main import TARGETS
 from mirage.knobs import resolve as knobs
@@ -28,9 +29,7 @@ def copy_of_project(project: Path) -> Path:
     (project / "docs").mkdir()
     shutil.copy(ROOT / "docs/knobs.md", project / "docs")
     for folder in ("mirage", "module_utils"):
-        shutil.copytree(
-            ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"), ignore_dangling_symlinks=True
-        )
+        shutil.copytree(ROOT / folder, project / folder, ignore=left_out)
     backend = r"^(?:hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==.*"
     lock = re.findall(backend, (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     (project / "requirements.txt").write_text("\n".join([*lock, ""]))

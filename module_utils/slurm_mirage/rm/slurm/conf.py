@@ -148,8 +148,12 @@ def _word(where: str, key: str, value: Any) -> str:
 def line_of(key: str, name: str, words: Mapping[str, Any], where: str = "slurm.conf") -> str:
     """A line that names something (NodeName, PartitionName): `key=name Word=value ...`, without omitted words. Raises WrongUse,
     beginning with `where`, the name of the file."""
-    first = setting(where, key, name)
-    return " ".join([first, *(_word(f"{where}: {key}={name}", word, value) for word, value in words.items() if value != OMIT)])
+    place = f"{where}: {key}={name}"
+    line = [setting(where, key, name), *(_word(place, word, value) for word, value in words.items() if value != OMIT)]
+    own = next((word for word, value in words.items() if value != OMIT and '"' in value_of(value)), None)
+    if own and sum('"' in word for word in line) > 1:
+        raise WrongUse(f"{place}: {own}: has double quotes, which Slurm takes together with others on the line; leave them out")
+    return " ".join(line)
 
 
 def partition_line(partition: Mapping[str, Any], where: str = "slurm.conf") -> str:
