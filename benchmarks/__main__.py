@@ -23,6 +23,7 @@ OWN = {
     "gate": "gate",
     "metrics": "log_metrics",
     "coverage": "coverage",
+    "pace": "pace",
 }
 PARTS = {name: f"benchmarks.{module}" for name, module in OWN.items()}
 PARTS |= {name: module for of_aspect in aspects.offers("benchmarks", "PARTS") for name, module in of_aspect.items()}
