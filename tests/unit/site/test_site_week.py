@@ -247,7 +247,7 @@ def test_only_slurmctlds_own_file_has_what_a_slurmd_must_not_read(tmp_path: Path
     options: dict[str, Any] = {
         "directory": str(tmp_path), "settings": {"TopologyPlugin": "topology/tree"}, "nodes": nodes, "port": 17000, "ports": 7,
         "partitions": [{"name": "p"}], "address": "127.0.0.1", "hostname": "here", "hosts": [], "known": "", "front_ends": 0,
-        "wide_steps": False, "malleable": False, "filler": False, "filler_grace": 0, "others": {}, "speed": 1.0,
+        "wide_steps": False, "extras": {}, "others": {}, "speed": 1.0,
         "event_clock": False, "silent_nodes": False, "controllers": 1, "version": "", "topology": site.topology,
     }  # fmt: skip
     configure(options, write=True)

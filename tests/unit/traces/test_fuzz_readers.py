@@ -183,5 +183,7 @@ def check_line_by_line(content: bytes) -> None:
         assert not expected
         return
     assert expected is not None
+    if any(2 <= ceil(row[10]) <= 4 for row in expected):
+        return  # parts of jobs, which are joined: test_swf_parts.py
     wanted = [[ceil(n) if kind.is_integer() else n for n, kind in zip(row, swf.SCHEMA.values(), strict=True)] for row in expected]
     assert frame.rows() == [tuple(row) for row in wanted]
