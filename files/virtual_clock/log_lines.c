@@ -12,7 +12,7 @@
  *   h  said of a job again and again while it waits
  *   c  a backfill cycle begins; e: it has tested all jobs; p: another line about a cycle
  *   k  a cycle leaves out a job
- *   t  a cycle tests a job: needed only after a cycle that did not test all, as those after one that did will mostly do so, too
+ *   t  a cycle tests a job: where not as many are allowed, written only after a cycle that did not test all
  *
  * Of a cycle that would have more lines than are allowed, as far as the one before tells, nothing is written.
  * Other lines of the level verbose and below it are left out. Without the variable all lines are written.
@@ -28,7 +28,7 @@
 
 #define LINES "SLURM_MIRAGE_LOG_LINES"
 
-enum { VERBOSE = 4, LINES_A_JOB = 60, FORMATS = 1024 };
+enum { VERBOSE = 4, LINES_A_JOB = 150, FORMATS = 1024 };
 enum kind {
     UNKNOWN,
     OF_NO_USE,
@@ -88,8 +88,9 @@ static bool is_allowed(void)
 
 static void begin_cycle(void)
 {
-    int64_t wanted = skips + (tests_all ? 0 : tests);
-    has_tests = !tests_all;
+    bool is_plenty = skips + tests <= allowed;
+    int64_t wanted = skips + (tests_all && !is_plenty ? 0 : tests);
+    has_tests = !tests_all || is_plenty;
     is_written = wanted <= allowed;
     if (is_written)
         allowed -= wanted;

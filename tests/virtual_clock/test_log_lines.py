@@ -14,7 +14,7 @@ VALUES = " a 1 b 2 c 3 d 1.0 2.0 3.0 4.0 5.0 6.0 7.0 8.0 9.0 10.0 11.000000"
 NEEDED = "n:deallocated\nd:to start at\ns:InitPrio\nc:beginning\ne:reached end\np:limit\nk:skipping\nt:test for \nh:being held"
 BEGIN, END, LIMIT, SKIP, TEST = "4 beginning", "4 reached end", "4 limit", "4 skipping %pJ", "4 test for %pJ"
 HELD, SUBMITTED = "6 %pJ being held", "3 InitPrio"
-LINES_A_JOB = 60
+LINES_A_JOB = 150
 
 
 @pytest.fixture(scope="module")
@@ -64,23 +64,29 @@ def test_without_the_variable_and_in_other_programs_all_lines_are_written(
     assert written(builds, logger, lines, needed, program) == lines
 
 
-def test_tests_are_written_after_a_cycle_that_did_not_test_all_jobs(builds: Builds, logger: Path) -> None:
-    whole, stopped = [BEGIN, TEST, SKIP, END], [BEGIN, TEST, SKIP, LIMIT]
-    found = written(builds, logger, [SUBMITTED, *whole, *stopped, *stopped, *whole, *whole])
-    short = [BEGIN, SKIP, END]
-    assert found == [SUBMITTED, *short, BEGIN, SKIP, LIMIT, BEGIN, TEST, SKIP, LIMIT, BEGIN, TEST, SKIP, END, *short]
+def test_tests_are_written_while_they_are_allowed(builds: Builds, logger: Path) -> None:
+    cycle = [BEGIN, TEST, TEST, SKIP, END]
+    assert written(builds, logger, [SUBMITTED, *cycle * 3]) == [SUBMITTED, *cycle * 3]
+
+
+def test_then_they_are_written_after_a_cycle_that_did_not_test_all_jobs(builds: Builds, logger: Path) -> None:
+    """A job allows 150 lines, and each cycle needs as many as the one before had."""
+    whole, stopped = [BEGIN, *[TEST] * 100, END], [BEGIN, *[TEST] * 100, LIMIT]
+    short = [BEGIN, END]
+    found = written(builds, logger, [SUBMITTED, *whole * 4, *stopped, *stopped, SUBMITTED, *stopped])
+    assert found == [SUBMITTED, *whole * 2, *short * 2, BEGIN, LIMIT, SUBMITTED, *stopped]
 
 
 def test_a_cycle_is_written_whole_or_not_at_all(builds: Builds, logger: Path) -> None:
-    """A job allows 60 lines. Each cycle needs as many as the one before had: 25."""
-    cycle = [BEGIN, *[SKIP] * 25, END]
+    """A job allows 150 lines. Each cycle needs as many as the one before had: 65."""
+    cycle = [BEGIN, *[SKIP] * 65, END]
     found = written(builds, logger, [SUBMITTED, *cycle * 5, SUBMITTED, *cycle * 5])
     assert found == [SUBMITTED, *cycle * 3, SUBMITTED, *cycle * 2]
 
 
 def test_what_is_said_again_and_again_is_bounded_by_the_number_of_jobs(builds: Builds, logger: Path) -> None:
     assert written(builds, logger, [HELD] * 5) == []
-    found = written(builds, logger, [SUBMITTED, *[HELD] * 100, SUBMITTED, *[HELD] * 100])
+    found = written(builds, logger, [SUBMITTED, *[HELD] * 200, SUBMITTED, *[HELD] * 200])
     assert found == [SUBMITTED, *[HELD] * LINES_A_JOB, SUBMITTED, *[HELD] * LINES_A_JOB]
 
 

@@ -108,7 +108,7 @@ def test_jobs_that_a_cycle_did_not_reach(tmp_path: Path, end: str, setting: str)
 
 @pytest.mark.parametrize("end", ["BACKFILL: bf_max_job_test: limit of 1 reached", ""])
 def test_a_cycle_whose_tests_were_not_written_tells_nothing(tmp_path: Path, end: str) -> None:
-    """slurmctld writes tests only after a cycle that did not reach the end of the queue."""
+    """Where few lines are allowed, tests are written only after a cycle that did not reach the end of the queue."""
     said = [(0.5, f"JobId={job}. State=PENDING. Reason=Priority. Priority=1. Partition=b.") for job in (5, 6)]
     test = "BACKFILL: test for JobId=5 Prio=1 Partition=batch Reservation=NONE"
     main = [*cycle(1.0, end=end), *cycle(2.0, test, end=end)]
