@@ -10,9 +10,9 @@ must do nothing else.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +58,6 @@ def play(checkout: Path, case: Case, run: str) -> Figures:
     knobs = [f"{name}={value}" for name, value in given.items()]
     for words in ([*knobs, "JOBS=3", f"RUN={run}-first"], knobs):
         folder = checkout / "results" / (f"{run}-first" if len(words) > len(knobs) else run)
-        shutil.rmtree(folder, ignore_errors=True)
         done = subprocess.run(["make", "experiment", *words], cwd=checkout, capture_output=True, text=True, check=False)
         if not (folder / "metrics.json").is_file():
             raise RuntimeError(f"{checkout}: {case.name}: {(done.stdout + done.stderr).splitlines()[-1]}")
@@ -83,7 +82,7 @@ def measure(names: Sequence[str]) -> Figures:
         figures[case.name] = {}
         for which, checkout in checkouts.items():
             say(f"{case.name}: {case.what}, {which}")
-            figures[case.name][which] = play(checkout, case, f"bench-pace-{case.name}")
+            figures[case.name][which] = play(checkout, case, f"bench-pace-{case.name}-{which}-{time.time():.0f}")
     if not figures:
         raise Skipped("no case can be played")
     return figures
