@@ -36,7 +36,7 @@ class Case:
 
     @property
     def is_possible(self) -> bool:
-        """Whether its log is there."""
+        """Whether the log that it plays exists; true for a workload of a model."""
         return "TRACE" not in self.knobs or Path(self.knobs["TRACE"]).is_file()
 
 
@@ -54,11 +54,11 @@ CASES = (
 
 def play(checkout: Path, case: Case, run: str) -> Figures:
     """Play a case in a checkout: seconds of the event clock, of the scheduler's processor time, and a digest of jobs.csv."""
-    given = {**case.knobs, "CLUSTER": CLUSTER, "RUN": run}
-    knobs = [f"{name}={value}" for name, value in given.items()]
-    for words in ([*knobs, "JOBS=3", f"RUN={run}-first"], knobs):
-        folder = checkout / "results" / (f"{run}-first" if len(words) > len(knobs) else run)
+    for name, changed in ((f"{run}-first", {"JOBS": "3"}), (run, {})):
+        knobs = {**case.knobs, **changed, "CLUSTER": CLUSTER, "RUN": name}
+        words = [f"{knob}={value}" for knob, value in knobs.items()]
         done = subprocess.run(["make", "experiment", *words], cwd=checkout, capture_output=True, text=True, check=False)
+        folder = checkout / "results" / name
         if not (folder / "metrics.json").is_file():
             raise RuntimeError(f"{checkout}: {case.name}: {(done.stdout + done.stderr).splitlines()[-1]}")
     clock = read_json(folder / "metrics.json")["validity"]["event_clock"]

@@ -152,10 +152,10 @@ def _site(path: str, accounting: str, identity: tuple[int, int, int] | None) -> 
 def _identity(path: Path) -> tuple[int, int, int] | None:
     """Tells a file from what it was before a change; None if it cannot be looked at."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def read(path: Path, site: SiteConf | None = None) -> Configuration:
