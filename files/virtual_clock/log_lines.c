@@ -13,12 +13,18 @@
  *   c  a backfill cycle begins; e: it has tested all jobs; p: another line about a cycle
  *   k  a cycle leaves out a job
  *   t  a cycle tests a job: where not as many are allowed, written only after a cycle that did not test all
+ *   a  a cycle plans the start of a job, which is the argument at these words: not needed
+ *   w  a cycle leaves out a job that would start after bf_window, after it has planned its start
+ *   r  a job is requeued: needed, as is any line of its level
+ *
+ * What the cycles say also tells whether one more could decide anything else (idle_cycles.h).
  *
  * Of a cycle that would have more lines than are allowed, as far as the one before tells, nothing is written.
  * Other lines of the level verbose and below it are left out. Without the variable all lines are written.
  */
 #define _GNU_SOURCE
 #include "log_lines.h"
+#include "idle_cycles.h"
 #include "virtual_clock.h"
 
 #include <dlfcn.h>
@@ -41,7 +47,12 @@ enum kind {
     PART = 'p',
     SKIP = 'k',
     TEST = 't',
+    PLAN = 'a',
+    WINDOW = 'w',
+    REQUEUE = 'r',
 };
+
+#define PLANNED_START "to start at "
 
 static const char *needed; /* the variable; null: all lines are */
 static _Atomic int64_t allowed;
@@ -98,22 +109,50 @@ static void begin_cycle(void)
     tests = skips = 0;
 }
 
+/* The arguments after the format that are in registers: as PASS_ON keeps them. */
+enum { KEPT_ARGUMENTS = 4 };
+
+static uintptr_t argument(const uintptr_t *kept, unsigned int number)
+{
+#if defined(__x86_64__)
+    return kept[KEPT_ARGUMENTS - number]; /* rax, r9, r8, rcx, rdx */
+#else
+    return kept[2 + number]; /* x0, x1, x2, ... */
+#endif
+}
+
+/*
+ * The text of the start in a line of kind PLAN. kept: the registers that functions below have kept; null where it is none of the
+ * arguments in them.
+ */
+static const char *planned_start(const char *format, const uintptr_t *kept)
+{
+    const char *start = strstr(format, PLANNED_START);
+    unsigned int number = 0;
+    for (const char *at = format; start && at < start; at++)
+        number += *at == '%';
+    return start && number < KEPT_ARGUMENTS ? (const char *)argument(kept, number) : NULL;
+}
+
 /* Called by the functions below. Returns 0 for a line that is left out. */
-__attribute__((used, visibility("hidden"))) int log_line_is_needed(int level, const char *format)
+__attribute__((used, visibility("hidden"))) int log_line_is_needed(int level, const char *format, const uintptr_t *kept)
 {
     if (!needed || !format)
         return 1;
     switch (kind_of(format)) {
     case NEEDED:
+        state_changed();
         return 1;
     case DROPPED:
         return 0;
     case SUBMISSION:
+        state_changed();
         allowed += LINES_A_JOB;
         return 1;
     case REPEATED:
         return is_allowed();
     case CYCLE:
+        begin_plan();
         begin_cycle();
         return is_written;
     case END:
@@ -121,10 +160,22 @@ __attribute__((used, visibility("hidden"))) int log_line_is_needed(int level, co
         return is_written;
     case PART:
         return is_written;
-    case SKIP:
+    case PLAN:
+        plan_job(planned_start(format, kept));
+        return 0;
+    case WINDOW:
+        plan_job(NULL);
         skips++;
         return is_written;
+    case SKIP:
+        leave_job_out();
+        skips++;
+        return is_written;
+    case REQUEUE:
+        job_has_to_wait();
+        return level < VERBOSE;
     case TEST:
+        test_job();
         tests++;
         return is_written && has_tests;
     default:
@@ -164,6 +215,7 @@ __attribute__((constructor)) static void find_next(void)
             "subq $128, %rsp\n"                                                                                 \
             "movups %xmm0, (%rsp)\nmovups %xmm1, 16(%rsp)\nmovups %xmm2, 32(%rsp)\nmovups %xmm3, 48(%rsp)\n"    \
             "movups %xmm4, 64(%rsp)\nmovups %xmm5, 80(%rsp)\nmovups %xmm6, 96(%rsp)\nmovups %xmm7, 112(%rsp)\n" \
+            "leaq 128(%rsp), %rdx\n"                                                                            \
             "call log_line_is_needed\n"                                                                         \
             "movl %eax, %r11d\n"                                                                                \
             "movups (%rsp), %xmm0\nmovups 16(%rsp), %xmm1\nmovups 32(%rsp), %xmm2\nmovups 48(%rsp), %xmm3\n"    \
@@ -181,6 +233,7 @@ __attribute__((constructor)) static void find_next(void)
             "stp x29, x30, [sp, #-208]!\n"                                                                    \
             "stp x0, x1, [sp, #16]\nstp x2, x3, [sp, #32]\nstp x4, x5, [sp, #48]\nstp x6, x7, [sp, #64]\n"    \
             "stp q0, q1, [sp, #80]\nstp q2, q3, [sp, #112]\nstp q4, q5, [sp, #144]\nstp q6, q7, [sp, #176]\n" \
+            "add x2, sp, #16\n"                                                                              \
             "bl log_line_is_needed\n"                                                                         \
             "mov w16, w0\n"                                                                                   \
             "ldp x0, x1, [sp, #16]\nldp x2, x3, [sp, #32]\nldp x4, x5, [sp, #48]\nldp x6, x7, [sp, #64]\n"    \

@@ -114,6 +114,7 @@ struct page {
         _Atomic int64_t unlisted;     /* waits that began while all slots were taken: the clock did not know their ends */
         _Atomic int64_t scheduled;    /* processor ns of the scheduler, while a driver existed */
         _Atomic int64_t reader_steps; /* steps of time for programs that wait by reading the clock */
+        _Atomic int64_t left_out;     /* cycles of the scheduler that could decide nothing new (idle_cycles.c) */
     } figures;
     _Alignas(256) _Atomic int32_t scheduler; /* process id of the scheduler's daemon */
     _Atomic uint32_t charge;                 /* 1: its processor time passes on the virtual clock */
@@ -123,6 +124,7 @@ struct page {
     _Atomic int64_t leap;                    /* virtual instant to which the driver has the clock set; 0: none */
     _Atomic uint64_t noted;                  /* number of points that were noted since the page was made */
     struct noted_point points[KEPT_POINTS];
+    _Atomic uint32_t changes_by_itself;      /* 0: no job of the run waits for an instant, so idle cycles are left out */
     _Alignas(4096) struct slot slots[SLOTS];
     _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */
     struct look looked[KEPT_LOOKS];    /* the last ones: number N, counted by `looks`, at N % KEPT_LOOKS */
@@ -142,6 +144,7 @@ _Static_assert(offsetof(struct page, latch) == 16 && offsetof(struct page, ancho
 _Static_assert(offsetof(struct page, tickets) == 96 && offsetof(struct page, figures) == 128, "the layout is fixed");
 _Static_assert(offsetof(struct page, scheduler) == 256 && offsetof(struct page, slots) == 4096, "the layout is fixed");
 _Static_assert(offsetof(struct page, leap) == 296 && offsetof(struct page, points) == 312, "the layout is fixed");
+_Static_assert(offsetof(struct page, changes_by_itself) == 2360, "the layout is fixed");
 _Static_assert(sizeof(struct slot) == 32, "the layout is fixed");
 
 #endif

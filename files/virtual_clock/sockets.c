@@ -1,6 +1,7 @@
 /* Connections that send at once, and are opened one after another; names of loopback addresses. */
 #define _GNU_SOURCE
 #include "event_clock.h"
+#include "idle_cycles.h"
 #include "slurm_quirks.h"
 #include "virtual_clock.h"
 
@@ -80,6 +81,23 @@ EXPORT int connect(int file, const struct sockaddr *address, socklen_t length)
         wait_for_decision(file);
     errno = error;
     return result;
+}
+
+/* A message may change the state of jobs and nodes, whoever takes it. */
+EXPORT int accept(int file, struct sockaddr *restrict address, socklen_t *restrict length)
+{
+    is_real();
+    int accepted = real_accept(file, address, length);
+    state_changed();
+    return accepted;
+}
+
+EXPORT int accept4(int file, struct sockaddr *restrict address, socklen_t *restrict length, int flags)
+{
+    is_real();
+    int accepted = real_accept4(file, address, length, flags);
+    state_changed();
+    return accepted;
 }
 
 /*

@@ -1,6 +1,7 @@
 /* Functions that wait for other threads: condition variables, mutexes, semaphores. */
 #define _GNU_SOURCE
 #include "event_clock.h"
+#include "idle_cycles.h"
 #include "instants.h"
 #include "slurm_quirks.h"
 #include "virtual_clock.h"
@@ -14,10 +15,23 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mu
         return real_pthread_cond_timedwait(condition, mutex, deadline);
     if (__builtin_expect(is_sampler(), 0))
         return wait_of_sampler(condition, mutex, deadline);
-    if (event_page)
-        return event_wait_on(condition, mutex, event_deadline_on(guessed_clock(deadline), deadline));
+    if (event_page) {
+        const int64_t end = event_deadline_on(guessed_clock(deadline), deadline);
+        return this_scheduler() == BACKFILL_SCHEDULER ? wait_of_backfill(condition, mutex, end) :
+                                                        event_wait_on(condition, mutex, end);
+    }
     struct timespec real = guessed_deadline(deadline);
     return real_pthread_cond_timedwait(condition, mutex, &real);
+}
+
+EXPORT int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
+{
+    if (is_real() || this_scheduler() != MAIN_SCHEDULER)
+        return real_pthread_cond_wait(condition, mutex);
+    end_pass();
+    int error = real_pthread_cond_wait(condition, mutex);
+    begin_pass();
+    return error;
 }
 
 EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, clockid_t clock,

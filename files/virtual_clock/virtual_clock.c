@@ -155,6 +155,7 @@ __attribute__((constructor)) void set_up(void)
     REPLACED(RESOLVE)
 #define RESOLVE_VERSION(name, version) real_##name = (__typeof__(real_##name))resolved(#name, version)
     RESOLVE_VERSION(pthread_cond_timedwait, "GLIBC_2.3.2");
+    RESOLVE_VERSION(pthread_cond_wait, "GLIBC_2.3.2");
     RESOLVE_VERSION(pthread_cond_signal, "GLIBC_2.3.2");
     RESOLVE_VERSION(pthread_cond_broadcast, "GLIBC_2.3.2");
     RESOLVE_VERSION(timer_settime, "GLIBC_2.3.3");

@@ -32,7 +32,7 @@ MAGIC = b"mirageP1"
 SLOTS_AT, SLOTS, SLOT_SIZE, BLOCK, LOOKS, LOOK_SIZE = 4096, 65536, 32, 64, 4096, 16
 SIZE = SLOTS_AT + SLOTS * SLOT_SIZE + SLOTS // BLOCK * 4 + LOOKS * LOOK_SIZE
 """Bytes: the head, the wait slots, a version for each block of them, and looks at the clock."""
-SCHEDULER_AT, CHARGE_AT, ORIGIN_AT, LEAP_AT = 256, 260, 272, 296
+SCHEDULER_AT, CHARGE_AT, ORIGIN_AT, LEAP_AT, CHANGES_AT = 256, 260, 272, 296, 2360
 REAL_SPEED = 1_000_000_000
 """The speed of real time, in billionths."""
 FIGURES = (
@@ -51,6 +51,7 @@ FIGURES = (
     "unlisted",
     "scheduler_ns",
     "reader_steps",
+    "left_out",
 )
 """What the coordinator counts (files/virtual_clock/README.md)."""
 _ATTEMPTS = 1000
@@ -80,6 +81,14 @@ def set_charge(directory: Path, charge: bool) -> None:
     """Set whether slurmctld's processor time counts in virtual time. Raises OSError, and WrongUse as `now` does."""
     with _opened(directory, os.O_RDWR) as descriptor:
         os.pwrite(descriptor, struct.pack("<I", charge), CHARGE_AT)
+
+
+def set_changes(directory: Path, by_itself: bool) -> None:
+    """Set whether jobs of the run wait for an instant, as by `--begin`: then the scheduler's idle cycles are not left out
+    (files/virtual_clock/idle_cycles.c). Raises OSError, and WrongUse as `now` does.
+    """
+    with _opened(directory, os.O_RDWR) as descriptor:
+        os.pwrite(descriptor, struct.pack("<I", by_itself), CHANGES_AT)
 
 
 def now(directory: Path) -> int:

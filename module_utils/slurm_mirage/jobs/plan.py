@@ -135,6 +135,12 @@ class PlanRow:
         return Request.parse(self.request)
 
     @property
+    def waits_for_instant(self) -> bool:
+        """Whether the job may start later, or has more nodes to choose from, by the passing of time alone."""
+        asked = self.asked
+        return asked.begin > 0 or "@" in asked.switches or "+" in self.dependency
+
+    @property
     def task(self) -> int:
         """The number of the task in its array; 0 for a job of its own."""
         return self.id - self.array if self.array is not None else 0

@@ -46,7 +46,8 @@ def figures_since(instance: Path, before: Mapping[str, int]) -> dict[str, Any]:
     in which the instance worked; mode: how that was known, 1 by BPF, 2 by looks at /proc; coordinator_starts: how often the
     coordinator was replaced; given_up: waits that did not end at their deadline; unlisted: waits of whose end the clock did not
     know, because its page was full; charged_seconds: virtual seconds for the scheduler's processor time; scheduler_seconds: this
-    time, whether it counted or not; reader_steps: steps of time for programs that wait by reading the clock
+    time, whether it counted or not; reader_steps: steps of time for programs that wait by reading the clock; idle_cycles: cycles of
+    the scheduler that could decide nothing new and were left out
     """
     now = clock_page.figures(instance)
     grown = {name: max(0, value - before.get(name, 0)) for name, value in now.items()}
@@ -64,4 +65,5 @@ def figures_since(instance: Path, before: Mapping[str, int]) -> dict[str, Any]:
         "charged_seconds": grown["charged_ns"] / 1e9,
         "scheduler_seconds": grown["scheduler_ns"] / 1e9,
         "reader_steps": grown["reader_steps"],
+        "idle_cycles": grown["left_out"],
     }

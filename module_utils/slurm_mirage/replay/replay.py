@@ -113,6 +113,7 @@ class Replay:
         )
         self.events = EventPlayer(self.submitter, events, self.instance, self._end_controller)
         self.submitter.player = self.events
+        self.changes_by_itself = bool(events) or any(row.waits_for_instant for row in self.plan)
         self.driver: int | None = None
         self.recovery = Recovery(self.submitter)
         self.companion = beside(run_settings, folder, lock, self.clock, self._is_known) if beside else None
@@ -127,6 +128,8 @@ class Replay:
         driver: the descriptor by which this process drives an event clock
         """
         self.driver = driver
+        if driver is not None:
+            clock_page.set_changes(self.instance, self.changes_by_itself)
         gap = self._gap()
         if self.history.start and self.history.start["plan_sha256"] != self.settings.plan_sha256:
             raise WrongUse(f"{self.folder}/plan.csv: is not the plan that this run was started with")

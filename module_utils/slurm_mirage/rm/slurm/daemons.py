@@ -157,12 +157,22 @@ def _clock(directory: Path) -> Specification:
     }
 
 
+_CHANGES_BY_ITSELF = re.compile(
+    r"^(?:PreemptType=(?!preempt/none)|PreemptMode=(?!off)|(?:Prolog|Epilog)Slurmctld=|SuspendProgram=|BurstBufferType=(?!none)|FederationParameters=|CompleteWait=[1-9]"
+    r"|SchedulerParameters=.*(?:assoc_limit_stop|bf_hetjob|extra_constraints|requeue_setup_env_fail))",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""Settings by which a backfill cycle may decide otherwise than the one before, although no job and no node has changed."""
+
+
 def _log_environment(conf: Path) -> dict[str, str]:
     """Keeps slurmctld from writing lines that nothing reads, unless its slurm.conf asks for more than the roles' own settings."""
     text = conf.read_text(errors="replace") if conf.exists() else ""
     debug, flags = (re.search(rf"^{key}=(.*)$", text, re.MULTILINE) for key in ("SlurmctldDebug", "DebugFlags"))
     own = debug and debug[1] in ("verbose", "debug2") and flags and set(flags[1].split(",")) <= OWN_DEBUG_FLAGS
-    return {"SLURM_MIRAGE_LOG_LINES": FORMATS} if own else {}
+    if not own:
+        return {}
+    return {"SLURM_MIRAGE_LOG_LINES": FORMATS, **({} if _CHANGES_BY_ITSELF.search(text) else {"SLURM_MIRAGE_IDLE_CYCLES": "out"})}
 
 
 def _slurmctld(directory: Path, layout: Layout, hostname: str) -> Specification:

@@ -58,7 +58,9 @@ _IN_MAIN = re.compile(
 """What the lines of slurmctld.log have that are read: other lines of the backfill scheduler are many."""
 FORMATS = """\
 n:TRACE_JOBS
-d:to start at %s, end at
+n:non-runnable
+n:Time limit exhausted
+a:to start at %s, end at
 s:InitPrio
 h:being held,
 h:requested down partition
@@ -70,8 +72,9 @@ p:completed testing
 p:limit of
 p:breaking out
 k:have already checked
-k:after current backfill window
+w:after current backfill window
 t:test for %p
+r:equeu
 """
 """Words of the formats of lines that are read, here and in freed_processors.py, with their kinds: files/virtual_clock/log_lines.c,
 which keeps slurmctld from writing most others."""

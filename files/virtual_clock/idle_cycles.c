@@ -1,0 +1,177 @@
+/*
+ * A backfill cycle of which the one before, bf_interval ago, tells that it can decide nothing else.
+ *
+ * Slurm's backfill.c runs a cycle each bf_interval if last_job_update, or the time of the last change of nodes, partitions or
+ * reservations, is not before the second in which the last cycle ended. A cycle sets last_job_update itself, and on this clock it
+ * ends in the second in which it began: so another cycle follows, whether or not anything has changed. It has the same result if
+ *
+ * - the cycle set one of these times, and none has changed since, but for last_job_update by passes of the main scheduler, which
+ *   sets it when it has tried to start a job; and no message came and no job started in a second in which its change would not show;
+ * - all jobs that the cycle tested have a planned start, which is within bf_window and not over: what changes with time alone (a
+ *   job that exceeds its limit, the window, priorities that a reservation needs) would show in a job without one, or in a start
+ *   that is over;
+ * - no job waits for an instant (the replay says so, and a requeued job does), there are no reservations, and slurm.conf has
+ *   nothing else by which cycles differ (the daemon's environment says so).
+ *
+ * The thread wakes up at the instant of such a cycle and waits for the next one, as it would after the cycle: all later instants,
+ * and the order of waits that end at the same instant, stay the same.
+ */
+#define _GNU_SOURCE
+#include "idle_cycles.h"
+#include "event_clock.h"
+#include "lengths.h"
+#include "virtual_clock.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define ENABLED "SLURM_MIRAGE_IDLE_CYCLES"
+#define NAME_OF_MAIN "sched_agent"
+#define NAME_OF_BACKFILL "bckfl"
+#define SHORTEST (2 * SECOND) /* without a cycle the thread waits for a second, and a cycle yields for less */
+
+enum { JOBS, NODES, PARTITIONS, RESERVATIONS, TIMES, NONE = -1 };
+static const char *const names[TIMES] = {"last_job_update", "last_node_update", "last_part_update", "last_resv_update"};
+static const time_t *times[TIMES]; /* variables of slurmctld */
+static void *const *reservations;  /* a list of it */
+static int (*length_of)(const void *list);
+static bool is_enabled;
+
+static atomic_bool waits_for_instant;
+static _Atomic int64_t changed = NONE; /* the last second in which something may have changed */
+static _Atomic int64_t kept = NONE;    /* last_job_update as the cycle, or passes of the main scheduler, left it; NONE: others may */
+static _Atomic int64_t ended = NONE;   /* the second in which the last cycle did */
+static int64_t found;                  /* last_job_update at the end of a wait; of the main scheduler's thread */
+
+/* What the last cycle said, and the latest time before it; of the backfill scheduler's thread, as is the rest. */
+static struct {
+    int64_t tests, plans, left_out;
+    int64_t first_start; /* INT64_MIN: one is not known */
+    time_t before;
+} cycle;
+
+static int64_t present_second(void)
+{
+    return event_now() / SECOND;
+}
+
+void begin_plan(void)
+{
+    cycle.tests = cycle.plans = cycle.left_out = 0;
+    cycle.first_start = INT64_MAX;
+}
+
+void test_job(void)
+{
+    cycle.tests++;
+}
+
+void leave_job_out(void)
+{
+    cycle.left_out++;
+}
+
+void plan_job(const char *start)
+{
+    struct tm parts = {0};
+    const char *end = start ? strptime(start, "%Y-%m-%dT%H:%M:%S", &parts) : NULL;
+    int64_t second = end && !*end ? (int64_t)timegm(&parts) : INT64_MIN;
+    cycle.plans++;
+    if (second < cycle.first_start)
+        cycle.first_start = second;
+}
+
+void state_changed(void)
+{
+    if (!event_page)
+        return;
+    int64_t second = present_second();
+    changed = second;
+    if (second == kept || second == ended)
+        kept = NONE;
+}
+
+void job_has_to_wait(void)
+{
+    waits_for_instant = true;
+}
+
+static bool find_variables(void)
+{
+    is_enabled = getenv(ENABLED) != NULL;
+    for (int i = 0; i < TIMES; i++)
+        times[i] = (const time_t *)dlsym(RTLD_DEFAULT, names[i]);
+    reservations = (void *const *)dlsym(RTLD_DEFAULT, "resv_list");
+    *(void **)&length_of = dlsym(RTLD_DEFAULT, "slurm_list_count");
+    return is_enabled && times[JOBS] && times[NODES] && times[PARTITIONS] && times[RESERVATIONS] && reservations && length_of;
+}
+
+enum scheduler this_scheduler(void)
+{
+    static _Thread_local enum scheduler known __attribute__((tls_model("initial-exec")));
+    if (known == UNKNOWN_SCHEDULER) {
+        char name[16] = "";
+        prctl(PR_GET_NAME, name);
+        known = strcmp(name, NAME_OF_BACKFILL) == 0 ? BACKFILL_SCHEDULER : strcmp(name, NAME_OF_MAIN) == 0 ? MAIN_SCHEDULER : NEITHER;
+        if (known != NEITHER && !(event_page && find_variables()))
+            known = NEITHER;
+    }
+    return known;
+}
+
+void begin_pass(void)
+{
+    found = *times[JOBS];
+}
+
+void end_pass(void)
+{
+    int64_t left = found, second = present_second();
+    if (*times[JOBS] == second && changed != second)
+        (void)atomic_compare_exchange_strong(&kept, &left, second);
+}
+
+static time_t latest(void)
+{
+    time_t last = 0;
+    for (int i = 0; i < TIMES; i++)
+        last = *times[i] > last ? *times[i] : last;
+    return last;
+}
+
+/* Whether the cycle that has ended in `second` would have the same result again. */
+static bool repeats_itself(int64_t second)
+{
+    bool is_whole = cycle.tests > 0 && (cycle.tests == cycle.plans || cycle.tests == cycle.plans + cycle.left_out);
+    bool is_own = cycle.before < second && latest() == second && changed != second;
+    return is_whole && is_own && !event_page->charge;
+}
+
+/* Whether a cycle now would have the result of the one that has ended in `second`. */
+static bool is_unchanged(int64_t second)
+{
+    return *times[JOBS] == kept && *times[NODES] <= second && *times[PARTITIONS] <= second && *times[RESERVATIONS] <= second &&
+           present_second() < cycle.first_start && !waits_for_instant && !event_page->changes_by_itself &&
+           !(*reservations && length_of(*reservations) > 0);
+}
+
+int wait_of_backfill(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline)
+{
+    const int64_t length = deadline - event_now(), second = present_second();
+    ended = second;
+    kept = length >= SHORTEST && repeats_itself(second) ? *times[JOBS] : NONE;
+    int error = event_wait_on(condition, mutex, deadline);
+    while (error == ETIMEDOUT && is_unchanged(second)) {
+        atomic_fetch_add(&event_page->figures.left_out, 1);
+        deadline += length;
+        error = event_wait_on(condition, mutex, deadline);
+    }
+    cycle.tests = 0;
+    cycle.before = latest();
+    return error;
+}

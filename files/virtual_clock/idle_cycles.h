@@ -1,0 +1,38 @@
+/*
+ * Backfill cycles that can decide nothing new are left out; idle_cycles.c says which. The functions here are called for the lines
+ * that slurmctld logs (log_lines.c) and by the calls that the clock replaces.
+ */
+#ifndef IDLE_CYCLES_H
+#define IDLE_CYCLES_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+/* Lines about a cycle: it begins, tests a job, plans its start (text as 2026-01-31T12:00:00; null: not known), or leaves it out. */
+void begin_plan(void);
+void test_job(void);
+void plan_job(const char *start);
+void leave_job_out(void);
+
+/* Jobs or nodes may have changed at this instant. */
+void state_changed(void);
+
+/* A job waits for an instant, not for processors, as after it was requeued. */
+void job_has_to_wait(void);
+
+/* Which of slurmctld's schedulers the calling thread is; NEITHER without an event-driven clock. */
+enum scheduler { UNKNOWN_SCHEDULER, NEITHER, MAIN_SCHEDULER, BACKFILL_SCHEDULER };
+enum scheduler this_scheduler(void);
+
+/* A timed wait of the backfill scheduler. */
+int wait_of_backfill(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline);
+
+/* A wait of the main scheduler begins or has ended. */
+void end_pass(void);
+void begin_pass(void);
+
+#pragma GCC visibility pop
+
+#endif
