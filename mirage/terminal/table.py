@@ -83,6 +83,7 @@ EVENT_CLOCK = (
     ("coordinator_starts", "times that the program that keeps the clock was started again", ""),
     ("charged_seconds", "{controller}'s own processor time that counted (CHARGE)", "s"),
     ("scheduler_seconds", "{controller}'s own processor time", "s"),
+    ("idle_cycles", "cycles of backfilling that could decide nothing new and were left out", ""),
     ("reader_steps", "steps of time for programs that wait by reading the clock", ""),
     ("mode", "how the clock learns which threads work", ""),
 )

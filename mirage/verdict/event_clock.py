@@ -15,7 +15,7 @@ from typing import Any
 from mirage.verdict.advice import counted
 from slurm_mirage.clock.clock_page import SLOTS
 
-COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up", "unlisted", "reader_steps")
+COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up", "unlisted", "reader_steps", "idle_cycles")
 BUSY_ELSEWHERE = 0.05
 """Share of the cluster's time: a scheduler that computes for longer would start jobs late on another clock."""
 BY_BPF = 1

@@ -239,3 +239,19 @@ def test_words_of_the_plan_are_read_letter_by_letter_or_refused(column: str, val
     if column != "name" or value:
         [read] = parse_plan(text)
         assert getattr(read, column) == value
+
+
+@pytest.mark.parametrize(
+    ("request_", "dependency", "waits"),
+    [
+        ("", "", False),
+        ("begin=60.0", "", True),
+        ("hold=60.0", "", False),
+        ("switches=1", "", False),
+        ("switches=1@60", "", True),
+        ("", "afterany:12:14", False),
+        ("", "after:15+2", True),
+    ],
+)
+def test_a_job_that_waits_for_an_instant(request_: str, dependency: str, waits: bool) -> None:
+    assert replace(ROW, request=request_, dependency=dependency).waits_for_instant is waits

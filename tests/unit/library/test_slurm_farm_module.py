@@ -114,6 +114,30 @@ def test_slurmctld_leaves_out_lines_unless_the_configuration_asks_for_more(
     assert ("SLURM_MIRAGE_LOG_LINES" in slurmctld["environment"]) is is_short
 
 
+@pytest.mark.parametrize(
+    ("setting", "are_left_out"),
+    [
+        ("PreemptType=preempt/none\nPreemptMode=OFF\nCompleteWait=0", True),
+        ("SchedulerParameters=bf_interval=30,bf_continue", True),
+        ("PreemptType=preempt/partition_prio", False),
+        ("PreemptMode=REQUEUE", False),
+        ("SuspendProgram=/bin/true", False),
+        ("CompleteWait=30", False),
+        ("EpilogSlurmctld=/bin/true", False),
+        ("SchedulerParameters=bf_interval=30,assoc_limit_stop", False),
+        ("SlurmctldDebug=debug4", False),
+    ],
+)
+def test_idle_cycles_are_left_out_unless_the_configuration_changes_what_they_decide(
+    params: dict[str, Any], setting: str, are_left_out: bool
+) -> None:
+    directory = Path(params["directory"])
+    (directory / "etc").mkdir(exist_ok=True)
+    (directory / "etc/slurm.conf").write_text(f"{setting}\nSlurmctldDebug=verbose\nDebugFlags=TraceJobs,Backfill\n")
+    slurmctld = specifications(directory, layout_of(on_one_host(params)))[1]
+    assert ("SLURM_MIRAGE_IDLE_CYCLES" in slurmctld["environment"]) is are_left_out
+
+
 @without_systemd
 def test_the_farm_is_started_reloaded_and_stopped(call: Caller, params: dict[str, Any]) -> None:
     assert call("slurm_farm", check=True, **params)["changed"] is True

@@ -34,6 +34,7 @@ CLOCK: dict[str, Any] = {
     "charged_seconds": 0.0,
     "scheduler_seconds": 4.0,
     "reader_steps": 0,
+    "idle_cycles": 0,
 }
 FINISHED: dict[str, Any] = {"ended": 1.0, "released": 0, "messages": {}, "event_clock": CLOCK}
 

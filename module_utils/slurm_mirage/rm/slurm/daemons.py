@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import extras
+from ...base import processes
 from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
 from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, WITHOUT_HWLOC_PLUGINS, DaemonKind, Role
@@ -33,6 +34,11 @@ SLURMD = DaemonKind("slurmd", Role.NODE, MANAGER, nodes_per_namespace=64)
 KINDS = (MUNGED, CLOCK, MARIADBD, SLURMDBD, SLURMCTLD, SECOND_SLURMCTLD, SLURMD, *extras.listed("daemons", "SLURM"))
 """In the order in which they are started; the last ones are those of extras."""
 
+ALLOCATOR = "usr/lib/*-linux-gnu/libjemalloc.so.2"
+"""A memory allocator for slurmctld, in which a backfill cycle takes and gives back memory for each job that it tests. Without the
+library slurmctld has that of the C library."""
+_KEEPS_MEMORY = "dirty_decay_ms:-1,muzzy_decay_ms:-1,narenas:2"
+"""It gives memory back to the kernel by the time that passes, which is the cluster's: it would do so again and again."""
 OWN_DEBUG_FLAGS = {"NO_CONF_HASH", "TraceJobs", "Backfill"}
 """DebugFlags of the role slurm_controller."""
 Specification = dict[str, Any]
@@ -112,7 +118,7 @@ def _with_users(directory: Path, daemon: Specification) -> Specification:
     if not preload:
         return daemon
     digest = f"{daemon['digest']}-{file_digest(job_users.library(directory))}"
-    return daemon | {"environment": {**daemon.get("environment", {}), **preload}, "digest": digest}
+    return daemon | {"environment": processes.with_libraries(preload, daemon.get("environment", {})), "digest": digest}
 
 
 def munge_socket(directory: Path) -> Path:
@@ -157,6 +163,11 @@ def _clock(directory: Path) -> Specification:
     }
 
 
+def _allocator() -> dict[str, str]:
+    found = next(Path("/").glob(ALLOCATOR), None)
+    return {} if found is None else {processes.PRELOAD: str(found), "MALLOC_CONF": _KEEPS_MEMORY}
+
+
 _CHANGES_BY_ITSELF = re.compile(
     r"^(?:PreemptType=(?!preempt/none)|PreemptMode=(?!off)|(?:Prolog|Epilog)Slurmctld=|SuspendProgram=|BurstBufferType=(?!none)|FederationParameters=|CompleteWait=[1-9]"
     r"|SchedulerParameters=.*(?:assoc_limit_stop|bf_hetjob|extra_constraints|requeue_setup_env_fail))",
@@ -184,7 +195,7 @@ def _slurmctld(directory: Path, layout: Layout, hostname: str) -> Specification:
         "digest": layout.controller_digest,
         "ready_file": f"{directory}/run/slurmctld.pid",
         # Before it looks at its options, 16.05's reads the file that it was compiled with, if none is named here.
-        "environment": {"SLURM_CONF": str(conf), **_log_environment(conf)},
+        "environment": {"SLURM_CONF": str(conf), **_allocator(), **_log_environment(conf)},
     }
     return daemon if hostname == layout.hostname else daemon | {"hostname": hostname}
 
@@ -198,7 +209,7 @@ def _second_slurmctld(directory: Path, layout: Layout) -> Specification:
         "name": SECOND_SLURMCTLD.name,
         "command": [f"{layout.sbin}/slurmctld", "-D", "-f", conf],
         "ready_file": str(directory / second_controller.PID_FILE),
-        "environment": {"SLURM_CONF": conf, **_log_environment(Path(conf))},
+        "environment": {"SLURM_CONF": conf, **_allocator(), **_log_environment(Path(conf))},
     }
 
 
