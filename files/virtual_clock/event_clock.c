@@ -1,6 +1,7 @@
 /* The event-driven clock in a process that uses it. page.h describes the shared memory, README.md the clock. */
 #define _GNU_SOURCE
 #include "event_clock.h"
+#include "idle_seconds.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +84,7 @@ static void forget_threads(void)
         timers[i].key = 0;
     timer_slot = NULL;
     has_timer_thread = false;
+    forget_prolonged();
 }
 
 /* Joins two parts of a path in an array of PATH_SIZE bytes; returns false if it is too short. */
@@ -194,7 +196,8 @@ static void take_slot(struct event_wait *wait, uint32_t kind)
 void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
 {
     readings = 0;
-    *wait = (struct event_wait){.deadline = deadline, .slice = FIRST_LOOK};
+    int64_t end = kind == WAITS_ON_FUTEX ? prolonged(deadline) : deadline;
+    *wait = (struct event_wait){.deadline = end, .slice = FIRST_LOOK};
     wait->token = 1 + atomic_fetch_add(&event_page->tickets, 1);
     if (kind == LOOKS_ITSELF)
         wait->sleeper = sleeper((int32_t)syscall(SYS_gettid), real_ns(CLOCK_MONOTONIC));
@@ -202,11 +205,15 @@ void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
     take_slot(wait, kind);
     if (!wait->slot)
         atomic_fetch_add(&event_page->figures.unlisted, 1);
+    if (end != deadline)
+        list_prolonged(wait, deadline);
 }
 
 void event_end(struct event_wait *wait)
 {
     uint64_t token = wait->token;
+    if (wait->is_listed)
+        unlist_prolonged(wait);
     if (!wait->slot)
         return;
     if (wait->slot->token == token)
@@ -214,6 +221,16 @@ void event_end(struct event_wait *wait)
     atomic_compare_exchange_strong(&wait->slot->token, &token, 0);
     note_change(wait->slot);
     wait->slot = NULL;
+}
+
+void event_shorten(struct event_wait *wait, int64_t deadline)
+{
+    struct slot *slot = wait->slot;
+    wait->deadline = deadline;
+    if (!slot || slot->token != wait->token)
+        return;
+    slot->deadline = deadline;
+    note_change(slot);
 }
 
 void event_cancel(void *wait)

@@ -37,12 +37,13 @@ void event_count_reading(void);
 
 /* A wait in the shared page until an instant of the virtual calendar. */
 struct event_wait {
-    int64_t deadline;
+    _Atomic int64_t deadline;
     int64_t slice; /* real ns until the next look */
     uint64_t token;
     uint64_t name;     /* of the slot */
     struct slot *slot; /* null: all slots were taken so far; the wait then ends late, never early */
     uint64_t sleeper;  /* of a waiter that looks itself (page.h) */
+    bool is_listed;    /* it may be shortened (idle_seconds.h) */
 };
 
 /*
@@ -70,6 +71,9 @@ void event_cancel(void *wait);
         } while ((result) == (none) && event_goes_on(&wait)); \
         pthread_cleanup_pop(1);                               \
     } while (0)
+
+/* Has a wait that another thread is in end earlier. The caller keeps it from ending meanwhile. */
+void event_shorten(struct event_wait *wait, int64_t deadline);
 
 /* Sleeps until the deadline; returns 0, or EINTR after a signal handler. A cancellation point. */
 int event_sleep(int64_t deadline);

@@ -19,6 +19,7 @@
 #define _GNU_SOURCE
 #include "idle_cycles.h"
 #include "event_clock.h"
+#include "idle_seconds.h"
 #include "lengths.h"
 #include "virtual_clock.h"
 
@@ -94,6 +95,7 @@ void state_changed(void)
     changed = second;
     if (second == kept || second == ended)
         kept = NONE;
+    controller_works();
 }
 
 void job_has_to_wait(void)
@@ -101,14 +103,15 @@ void job_has_to_wait(void)
     waits_for_instant = true;
 }
 
-static bool find_variables(void)
+bool set_up_idle_cycles(void)
 {
-    is_enabled = getenv(ENABLED) != NULL;
     for (int i = 0; i < TIMES; i++)
         times[i] = (const time_t *)dlsym(RTLD_DEFAULT, names[i]);
     reservations = (void *const *)dlsym(RTLD_DEFAULT, "resv_list");
     *(void **)&length_of = dlsym(RTLD_DEFAULT, "slurm_list_count");
-    return is_enabled && times[JOBS] && times[NODES] && times[PARTITIONS] && times[RESERVATIONS] && reservations && length_of;
+    is_enabled = event_page && getenv(ENABLED) && times[JOBS] && times[NODES] && times[PARTITIONS] && times[RESERVATIONS] &&
+                 reservations && length_of;
+    return is_enabled;
 }
 
 enum scheduler this_scheduler(void)
@@ -118,10 +121,18 @@ enum scheduler this_scheduler(void)
         char name[16] = "";
         prctl(PR_GET_NAME, name);
         known = strcmp(name, NAME_OF_BACKFILL) == 0 ? BACKFILL_SCHEDULER : strcmp(name, NAME_OF_MAIN) == 0 ? MAIN_SCHEDULER : NEITHER;
-        if (known != NEITHER && !(event_page && find_variables()))
+        if (!is_enabled)
             known = NEITHER;
     }
     return known;
+}
+
+static time_t latest(void)
+{
+    time_t last = 0;
+    for (int i = 0; i < TIMES; i++)
+        last = *times[i] > last ? *times[i] : last;
+    return last;
 }
 
 void begin_pass(void)
@@ -134,14 +145,21 @@ void end_pass(void)
     int64_t left = found, second = present_second();
     if (*times[JOBS] == second && changed != second)
         (void)atomic_compare_exchange_strong(&kept, &left, second);
+    look_at_times();
 }
 
-static time_t latest(void)
+void look_at_times(void)
 {
-    time_t last = 0;
-    for (int i = 0; i < TIMES; i++)
-        last = *times[i] > last ? *times[i] : last;
-    return last;
+    static _Atomic time_t seen;
+    time_t last = latest();
+    if (atomic_exchange(&seen, last) != last)
+        controller_works();
+}
+
+bool may_change_by_itself(void)
+{
+    return waits_for_instant || event_page->changes_by_itself || event_page->charge ||
+           (*reservations && length_of(*reservations) > 0);
 }
 
 /* Whether the cycle that has ended in `second` would have the same result again. */
@@ -149,15 +167,14 @@ static bool repeats_itself(int64_t second)
 {
     bool is_whole = cycle.tests > 0 && (cycle.tests == cycle.plans || cycle.tests == cycle.plans + cycle.left_out);
     bool is_own = cycle.before < second && latest() == second && changed != second;
-    return is_whole && is_own && !event_page->charge;
+    return is_whole && is_own;
 }
 
 /* Whether a cycle now would have the result of the one that has ended in `second`. */
 static bool is_unchanged(int64_t second)
 {
     return *times[JOBS] == kept && *times[NODES] <= second && *times[PARTITIONS] <= second && *times[RESERVATIONS] <= second &&
-           present_second() < cycle.first_start && !waits_for_instant && !event_page->changes_by_itself &&
-           !(*reservations && length_of(*reservations) > 0);
+           present_second() < cycle.first_start && !may_change_by_itself();
 }
 
 int wait_of_backfill(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline)

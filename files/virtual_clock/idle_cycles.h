@@ -6,6 +6,7 @@
 #define IDLE_CYCLES_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #pragma GCC visibility push(hidden)
@@ -21,6 +22,15 @@ void state_changed(void);
 
 /* A job waits for an instant, not for processors, as after it was requeued. */
 void job_has_to_wait(void);
+
+/* In slurmctld on the event-driven clock, whose page must be mapped. Returns false where all cycles are to be run. */
+bool set_up_idle_cycles(void);
+
+/* Notes whether jobs, nodes, partitions or reservations have changed, for idle_seconds.h. */
+void look_at_times(void);
+
+/* Whether time alone may change what slurmctld decides. */
+bool may_change_by_itself(void);
 
 /* Which of slurmctld's schedulers the calling thread is; NEITHER without an event-driven clock. */
 enum scheduler { UNKNOWN_SCHEDULER, NEITHER, MAIN_SCHEDULER, BACKFILL_SCHEDULER };

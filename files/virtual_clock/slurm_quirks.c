@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "slurm_quirks.h"
 #include "event_clock.h"
+#include "idle_cycles.h"
+#include "idle_seconds.h"
 #include "instants.h"
 #include "log_lines.h"
 #include "virtual_clock.h"
@@ -65,6 +67,7 @@ void set_up_quirks(void)
     if (event_page)
         name_waits();
     set_up_log_lines(is_controller);
+    set_up_idle_seconds(is_controller && !getenv(SCRIPT_MODE) && set_up_idle_cycles());
     saves_to_memory = is_controller && saves && strcmp(saves, "memory") == 0;
 }
 
