@@ -34,6 +34,7 @@ static atomic_int number_listed;
 void set_up_idle_seconds(bool is_enabled)
 {
     is_on = is_enabled;
+    controller_works();
 }
 
 int64_t prolonged(int64_t deadline)

@@ -5,7 +5,8 @@
  * slurmctld END TESTS PLANS LEFT_OUT START [SECOND ACTION]...
  *
  * Each cycle tests so many jobs, plans the start of so many of them for START (seconds, or a word), and leaves out so many. At each
- * SECOND an action. All seconds are from the start of the program on. It prints the second of each cycle.
+ * SECOND an action. All seconds are from the start of the program on. It prints the second of each cycle, and those at which a
+ * thread that looks for work each second wakes up.
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -45,6 +46,8 @@ static const char *start;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER, pass = PTHREAD_COND_INITIALIZER;
 static int passes;
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 
 static const char *text_of_start(void)
 {
@@ -82,6 +85,20 @@ static void *backfill(void *unused)
         pthread_cond_timedwait(&never, &mutex, &deadline);
         pthread_mutex_unlock(&mutex);
         run_cycle();
+    }
+    return unused;
+}
+
+static void *look_for_work(void *unused)
+{
+    for (;;) {
+        struct timespec deadline;
+        clock_gettime(CLOCK_REALTIME, &deadline);
+        deadline.tv_sec++;
+        pthread_mutex_lock(&looking);
+        pthread_cond_timedwait(&work, &looking, &deadline);
+        pthread_mutex_unlock(&looking);
+        printf("look %ld\n", (long)(time(NULL) - began));
     }
     return unused;
 }
@@ -153,6 +170,7 @@ int main(int count, char **words)
     tests = atoi(words[2]), plans = atoi(words[3]), left_out = atoi(words[4]), start = words[5];
     pthread_create(&thread, NULL, backfill, NULL);
     pthread_create(&thread, NULL, main_scheduler, NULL);
+    pthread_create(&thread, NULL, look_for_work, NULL);
     for (int i = 6; i + 1 < count; i += 2) {
         sleep_until(atof(words[i]));
         act(words[i + 1]);

@@ -1,7 +1,9 @@
-"""Backfill cycles that can decide nothing new are left out (idle_cycles.c), by a program with slurmctld's threads and variables."""
+"""Backfill cycles that can decide nothing new are left out (idle_cycles.c), and seconds without work slept through (idle_seconds.c),
+by a program with slurmctld's threads and variables."""
 
 from __future__ import annotations
 
+import math
 import subprocess
 from pathlib import Path
 
@@ -30,11 +32,18 @@ def slurmctld(bpf_instance: Instance) -> Path:
     return folder / "slurmctld"
 
 
+def run(instance: Instance, program: Path, jobs: str, actions: str, variables: dict[str, str]) -> tuple[list[int], list[int]]:
+    """The seconds of the cycles that were run, and those in which the thread looked for work."""
+    words = [word.replace("~", " ") for word in actions.split()]
+    lines = instance.run(program, END, *jobs.split(), *words, environment=variables).splitlines()
+    looks = [line for line in lines if line.startswith("look")]
+    return [int(line) for line in lines if line not in looks], [int(line.split()[1]) for line in looks]
+
+
 def cycles(instance: Instance, program: Path, jobs: str, actions: str, variables: dict[str, str]) -> list[int]:
     """The seconds of the cycles that were run; all others were counted as left out."""
     before = instance.figures()["left_out"]
-    words = [word.replace("~", " ") for word in actions.split()]
-    ran = [int(line) for line in instance.run(program, END, *jobs.split(), *words, environment=variables).splitlines()]
+    ran, _ = run(instance, program, jobs, actions, variables)
     assert instance.figures()["left_out"] - before == len(ALL) - len(ran)
     return ran
 
@@ -107,3 +116,49 @@ def test_no_cycle_is_left_out_where_jobs_wait_for_an_instant(bpf_instance: Insta
 def test_no_cycle_is_left_out_where_the_schedulers_own_time_counts(bpf_instance: Instance, slurmctld: Path) -> None:
     clock_page.set_charge(bpf_instance.folder, True)
     assert cycles(bpf_instance, slurmctld, "2 2 0 100000", "", VARIABLES) == ALL
+
+
+QUIET, GRID = 10, 30
+
+
+def seconds(*works: float) -> list[int]:
+    """When a thread looks for work each second if there is some at these instants: for QUIET after each, then each GRID seconds."""
+    looks, second = [], 0
+    while second < END:
+        since = [second - work for work in (0, *works) if work <= second]
+        step = 1 if min(since) < QUIET else GRID
+        # Work ends a long wait at the next of its seconds.
+        next_work = min((work for work in works if work > second), default=END)
+        second = min(second + step, max(second + 1, math.ceil(next_work)))
+        looks.append(second)
+    return [second for second in looks if second < END]
+
+
+@pytest.mark.parametrize(
+    ("actions", "works"),
+    [
+        ("", ()),
+        ("55.5 message", (55.5,)),
+        ("55.5 InitPrio", (55.5,)),
+        ("55.2 job", (55.2,)),
+        ("55.2 node 58 partition 200.5 message", (55.2, 58, 200.5)),
+        ("100.5 pass", (100.5,)),
+    ],
+)
+def test_seconds_without_work_are_slept_through(
+    bpf_instance: Instance, slurmctld: Path, actions: str, works: tuple[float, ...]
+) -> None:
+    _, looks = run(bpf_instance, slurmctld, "0 0 0 0", actions, VARIABLES)
+    assert looks == seconds(*works)
+
+
+@pytest.mark.parametrize("actions", ["5 reserved", "5 requeue"])
+def test_no_second_is_slept_through_where_something_may_change_by_itself(
+    bpf_instance: Instance, slurmctld: Path, actions: str
+) -> None:
+    assert run(bpf_instance, slurmctld, "0 0 0 0", actions, VARIABLES)[1] == list(range(1, END))
+
+
+def test_no_second_is_slept_through_without_the_variable(bpf_instance: Instance, slurmctld: Path) -> None:
+    variables = {"SLURM_MIRAGE_LOG_LINES": FORMATS}
+    assert run(bpf_instance, slurmctld, "0 0 0 0", "", variables)[1] == list(range(1, END))

@@ -24,7 +24,7 @@ HARMLESS = {
     **dict.fromkeys(("mktime", "localtime_r", "gmtime_r", "strftime", "difftime"), "they compute"),
     **dict.fromkeys(("localtime", "gmtime", "ctime", "ctime_r", "asctime", "asctime_r"), "they compute"),
     **dict.fromkeys(("epoll_create1", "epoll_ctl"), "they do not wait"),
-    **dict.fromkeys(("wait3", "wait4", "waitpid", "sigwait", "sem_wait", "pthread_cond_wait"), "they wait without a limit"),
+    **dict.fromkeys(("wait3", "wait4", "waitpid", "sigwait", "sem_wait"), "they wait without a limit"),
     **dict.fromkeys(("timer_create", "timer_delete"), "timer_settime is replaced"),
     **dict.fromkeys(("pthread_setcancelstate", "pthread_attr_setdetachstate"), "they are not about time"),
     **dict.fromkeys(("statfs", "statvfs", "nftw"), "Slurm looks at no times there"),
