@@ -80,7 +80,8 @@ def execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
         runs.complete(folder)
         ending.store(folder)
         if is_new and ending.is_final and prepared.knobs.clock.speed == EVENT:
-            _keep_pace(prepared, folder, time.monotonic() - began)
+            clock = RunFolder(folder).metrics["validity"].get("event_clock") or {}
+            _keep_pace(prepared, clock, time.monotonic() - began)
         if ending.is_final:
             if campaign is None:
                 report.write(folder, lane.screen)
@@ -125,9 +126,11 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
         return Ending("failed", f"interrupted; the replay itself goes on: {words}")
 
 
-def _keep_pace(prepared: Prepared, folder: Path, took: float) -> None:
-    """Keep what a run on the event clock took for the estimates of later ones. took: real seconds of the whole run"""
-    clock = RunFolder(folder).metrics["validity"].get("event_clock") or {}
+def _keep_pace(prepared: Prepared, clock: Mapping[str, float], took: float) -> None:
+    """Keep what a run on the event clock took for the estimates of later ones.
+
+    clock: figures of its verdict. took: real seconds of the whole run
+    """
     real, scheduler = clock.get("real_seconds"), clock.get("scheduler_seconds")
     if real and scheduler:
         slow = math.sqrt(run_length.slowness() * run_length.measured_slowness())

@@ -327,10 +327,8 @@ class Prepared:
         return replace(costs, second=costs.second + self._real_seconds_of_aspects / max(self._virtual, 1.0))
 
     @property
-    def costs(self) -> Costs | None:
-        """What the replay costs on the event clock on this host; None at another speed."""
-        if self.knobs.clock.speed != EVENT:
-            return None
+    def costs(self) -> Costs:
+        """What the replay costs on the event clock on this host."""
         costs, share = self._costs_of_model, replay_costs.OF_SCHEDULER
         scheduler, rest, _ = host_pace.corrected(self.predicted, host_pace.played())
         others = share * scheduler.ratio + (1 - share) * rest.ratio

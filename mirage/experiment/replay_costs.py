@@ -18,7 +18,7 @@ TIMERS = 9e-5
 TESTED, NODES_POWER, TESTED_CPUS = 5.2e-6, 0.75, 32.0
 """Real seconds for each test of a backfill cycle: the first times nodes to this power at few processors of a node, twice that at so
 many."""
-BUILTIN = 0.14
+BUILTIN = 0.2
 """The same of sched/builtin, which only computes when waiting jobs may start, as a part of that."""
 OF_SCHEDULER = 0.25
 """Part of the seconds for jobs and timers that is slurmctld's processor time; the seconds for tests are all of it."""

@@ -8,7 +8,7 @@ the collection, the metrics and the page. What earlier runs took on this host co
 Beside programs that compute, a program that computes takes `slowness` times longer. So do the command around the replay and most
 of the replay on the event clock, but not slurmctld's computing, as its priority is higher.
 
-The constants are of runs on 2 processors at rest, with 40 to 2,000 jobs on 20 to 16,384 nodes (docs/accuracy.md).
+The constants are of runs on 2 processors at rest, with 40 to 2,000 jobs on 20 to 16,384 nodes.
 """
 
 from __future__ import annotations

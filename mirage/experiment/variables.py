@@ -10,6 +10,7 @@ from mirage.experiment import aspects
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import Prepared
 from mirage.knobs.parse import Speed
+from mirage.records.run_clock import EVENT
 
 
 def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) 
         "experiment_seed": knobs.workload.seed,
         "experiment_sample_interval": prepared.sample_interval(),
         "experiment_second_of_week": prepared.second_of_week,
-        "experiment_costs": {} if prepared.costs is None else asdict(prepared.costs),
+        "experiment_costs": asdict(prepared.costs) if speed == EVENT else {},
         "experiment_warmup_cut": knobs.metrics.warmup_cut,
         "experiment_cooldown_cut": knobs.metrics.cooldown_cut,
         "experiment_events": prepared.events_of_replay(),
