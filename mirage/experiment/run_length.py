@@ -31,7 +31,7 @@ cluster has to be built; and in addition for each node in the last two cases."""
 NODE_REGISTERED = 0.008
 """Real seconds for each node on the event clock: before a run it registers with slurmctld, which is started again
 (replay/phase.py), and after it its log is searched."""
-COMPUTED = 0.4
+COMPUTED = 0.8
 """Real seconds for which this program computes to measure which share of a processor it gets."""
 CONSTANT_RANGE = 1.25
 """Factor between the estimate of a replay at a constant speed and both ends of its range: only its queue is unknown."""

@@ -37,7 +37,7 @@ def test_the_share_of_a_processor_that_a_program_gets(share: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_length.time, "monotonic", monotonic)
         patch.setattr(run_length.time, "process_time", lambda: computed[0])
-        expected = 1 / share if share > 0.0025 else 400
+        expected = 1 / share if share > 0.00125 else 800
         assert run_length.measured_slowness() == pytest.approx(expected, rel=0.05)
 
 
