@@ -65,8 +65,10 @@ class Predicted:
         return float(2.0**-apart)
 
     def likeness_of_host(self, other: Predicted) -> float:
-        """The same of the host: half of 1 if it is 1.4 times as slow."""
-        return float(2.0 ** (-2 * abs(math.log2(self.slow / other.slow))))
+        """The same of the host: half of 1 if it is 1.4 times as slow, or twice as slow in both as at rest, as other programs come
+        and go."""
+        apart = 2 * abs(math.log2(self.slow / other.slow)) + math.log2(min(self.slow, other.slow))
+        return float(2.0**-apart)
 
     def likeness_around(self, other: Predicted) -> float:
         """The same of the command around the replay, on that host."""

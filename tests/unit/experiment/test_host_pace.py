@@ -75,6 +75,9 @@ def test_what_a_run_took_on_a_busy_host_says_less_of_one_at_rest() -> None:
     for found in (rest, around):
         assert 1 < found.ratio < 1.5 and 1.6 < found.factor < FIRST_RANGE
     assert corrected(replace(RUN, work="build"), [slower(3.0)])[2] == Corrected()
+    # Nor is a host that is as busy again as sure as one at rest.
+    busy = replace(RUN, slow=2.0)
+    assert corrected(busy, [slower(3.0, busy)])[1].factor == pytest.approx((FIRST_RANGE * LAST_RANGE) ** 0.5)
 
 
 def test_the_latest_of_equal_runs_count_most_and_a_spread_widens_the_range() -> None:
