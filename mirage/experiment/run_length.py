@@ -25,7 +25,7 @@ from mirage.experiment.standing import Work
 from mirage.knobs.parse import Speed
 from mirage.text.words import about
 
-STANDING, CONFIGURE, BUILD, NODE_STARTED = 7.0, 14.0, 27.0, 0.016
+STANDING, CONFIGURE, BUILD, NODE_STARTED = 8.0, 14.0, 32.0, 0.016
 """Real seconds of the command around the replay: on a cluster that is up to date; in addition with another configuration; where a
 cluster has to be built; and in addition for each node in the last two cases."""
 NODE_REGISTERED = 0.008

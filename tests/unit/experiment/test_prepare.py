@@ -45,7 +45,7 @@ SPAN = log((0, 600, 7200), (36000, 14400, 14400))
     ("given", "words"),
     [
         ({"SPEED": 1}, "2 jobs, longest 4 h, 14 h of the cluster's time: 12 to 17 h at SPEED=1"),
-        ({"SPEED": 100, "SHRINK": 50}, "2 jobs, longest 2 h, 7 h of the cluster's time: 3.7 to 6.0 min at SPEED=100"),
+        ({"SPEED": 100, "SHRINK": 50}, "2 jobs, longest 2 h, 7 h of the cluster's time: 3.7 to 6.1 min at SPEED=100"),
         ({}, "2 jobs, longest 4 h, 14 h of the cluster's time, at a speed to be picked"),
     ],
 )
