@@ -28,6 +28,8 @@ FADES = 0.9
 """Weight of a run less that of the next one."""
 DOUBT = 0.15
 """Weight of the prediction beside that of the same run, 1."""
+AROUND_BUSY = 1.3
+"""Power of the slowness of a host by which the command around a replay takes longer: it starts many programs, one after another."""
 LARGEST = 20.0
 """Factor between prediction and reality at most."""
 _SECONDS = Number(1e-3, 1e9)
@@ -147,7 +149,7 @@ def corrected(run: Predicted, before: Sequence[Played]) -> tuple[Corrected, Corr
     return (
         _by(before, lambda one: (run.likeness(one.run), one.scheduler / one.run.scheduler)),
         _by(before, lambda one: (run.likeness(one.run) * run.likeness_of_host(one.run), one.rest / (one.run.rest * one.run.slow))),
-        _by(before, lambda one: (run.likeness_around(one.run), one.around / (one.run.around * one.run.slow))),
+        _by(before, lambda one: (run.likeness_around(one.run), one.around / (one.run.around * one.run.slow**AROUND_BUSY))),
     )
 
 

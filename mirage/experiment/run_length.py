@@ -5,8 +5,8 @@ On a constant clock it takes the cluster's time divided by SPEED. Both take the 
 the collection, the metrics and the page. What earlier runs took on this host corrects the estimate, and makes its range narrower
 (host_pace.py).
 
-Beside programs that compute, a program that computes takes `slowness` times longer. So do the command around the replay and most
-of the replay on the event clock, but not slurmctld's computing, as its priority is higher.
+Beside programs that compute, a program that computes takes `slowness` times longer. So does most of the replay on the event clock,
+but not slurmctld's computing, as its priority is higher; the command around the replay takes still longer.
 
 The constants are of runs on 2 processors at rest, with 40 to 2,000 jobs on 20 to 16,384 nodes.
 """
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 
-from mirage.experiment.host_pace import FIRST_RANGE
+from mirage.experiment.host_pace import AROUND_BUSY, FIRST_RANGE
 from mirage.experiment.standing import Work
 from mirage.knobs.parse import Speed
 from mirage.text.words import about
@@ -59,7 +59,7 @@ class Length:
 
     def range(self) -> tuple[float, float]:
         """Least and most real seconds of the whole command on the host as it is now. The most is at most three times the least."""
-        replay, around = self.steady + self.rest * slowness(), self.around * slowness()
+        replay, around = self.steady + self.rest * slowness(), self.around * slowness() ** AROUND_BUSY
         return replay / self.factor + around / self.around_factor, replay * self.factor + around * self.around_factor
 
     def times(self, runs: float) -> Length:

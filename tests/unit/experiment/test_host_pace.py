@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirage.experiment import host_pace
-from mirage.experiment.host_pace import FIRST_RANGE, KEPT, LAST_RANGE, Corrected, Played, Predicted, corrected, keep, played
+from mirage.experiment.host_pace import (
+    AROUND_BUSY,
+    FIRST_RANGE,
+    KEPT,
+    LAST_RANGE,
+    Corrected,
+    Played,
+    Predicted,
+    corrected,
+    keep,
+    played,
+)
 
 RUN = Predicted(360, 16.0, 70.0, 30.0, 20.0, 1.0, "none", "slurm-defaults  ", "KTH.swf ")
 RUNS = st.builds(
@@ -35,7 +46,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def slower(factor: float, run: Predicted = RUN) -> Played:
-    return Played(run, factor * run.scheduler, factor * run.rest * run.slow, factor * run.around * run.slow)
+    return Played(run, factor * run.scheduler, factor * run.rest * run.slow, factor * run.around * run.slow**AROUND_BUSY)
 
 
 def test_without_earlier_runs_the_prediction_stays() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirage.experiment import run_length
+from mirage.experiment.host_pace import AROUND_BUSY
 from mirage.experiment.run_length import Length, around_of, in_words, total
 from mirage.experiment.standing import Work
 
@@ -19,9 +20,9 @@ def test_a_range_is_at_most_three_wide_and_grows_on_a_busy_host(slow: float, mon
     monkeypatch.setattr(run_length, "slowness", lambda: slow)
     least, most = Length(5.0, 15.0, 10.0).range()
     assert most / least == pytest.approx(3)
-    assert least == pytest.approx((5 + 25 * slow) / 3**0.5)
+    assert least == pytest.approx((5 + 15 * slow + 10 * slow**AROUND_BUSY) / 3**0.5)
     least, most = Length(100.0, 0.0, 12.0, 1.25, 1.2).range()
-    assert least == pytest.approx(80 + 10 * slow) and most == pytest.approx(125 + 14.4 * slow)
+    assert least == pytest.approx(80 + 10 * slow**AROUND_BUSY) and most == pytest.approx(125 + 14.4 * slow**AROUND_BUSY)
 
 
 @given(st.floats(0, 1))
