@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import launch_costs, preflight, report, runs, site
+from mirage.experiment import host_pace, launch_costs, preflight, report, run_length, runs, site
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
 from mirage.experiment.lane import Lane
@@ -20,6 +22,7 @@ from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Speed
 from mirage.knobs.resolve import user_message
 from mirage.records.file_names import ANSIBLE_LOG_FILE, EXPERIMENT_FILE, STATUS_FILE
+from mirage.records.run_clock import EVENT
 from mirage.records.run_folder import RunFolder
 from mirage.terminal import summary
 from mirage.terminal.screen import Screen
@@ -68,6 +71,7 @@ def execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
             runs.set_place(folder, lane.place())
             lane.screen.say(f"results/{folder.name} goes on {where}")
         (folder / STATUS_FILE).unlink(missing_ok=True)
+        began = time.monotonic()
         ending = _ending(order, prepared, folder, lane, campaign)
         if is_new and ending.word == "wrong use":
             # A role refused an input, such as a port that is in use: nothing was changed, so the folder is removed.
@@ -75,6 +79,9 @@ def execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
             return ending
         runs.complete(folder)
         ending.store(folder)
+        if is_new and ending.is_final and prepared.knobs.clock.speed == EVENT:
+            clock = RunFolder(folder).metrics["validity"].get("event_clock") or {}
+            _keep_pace(prepared, clock, time.monotonic() - began)
         if ending.is_final:
             if campaign is None:
                 report.write(folder, lane.screen)
@@ -117,6 +124,17 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
             return Ending("failed", f"interrupted; the same command (with RUN={folder.name}) goes on")
         words = f"the same command (with RUN={folder.name}) follows it, make teardown ends it"
         return Ending("failed", f"interrupted; the replay itself goes on: {words}")
+
+
+def _keep_pace(prepared: Prepared, clock: Mapping[str, float], took: float) -> None:
+    """Keep what a run on the event clock took for the estimates of later ones.
+
+    clock: figures of its verdict. took: real seconds of the whole run
+    """
+    real, scheduler = clock.get("real_seconds"), clock.get("scheduler_seconds")
+    if real and scheduler:
+        slow = math.sqrt(run_length.slowness() * run_length.measured_slowness())
+        host_pace.keep(host_pace.Played(replace(prepared.predicted, slow=slow), scheduler, real - scheduler, took - real))
 
 
 def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:

@@ -18,9 +18,8 @@ from mirage.aspects import offers
 from mirage.cluster_events import site_events
 from mirage.cluster_events.planned import PlannedEvent, as_csv, for_replay
 from mirage.cluster_events.site_events import SiteEvents
-from mirage.experiment import aspects, configuration, fractions, run_events, run_length, site, standing
+from mirage.experiment import aspects, configuration, fractions, host_pace, replay_costs, run_events, run_length, site, standing
 from mirage.experiment.cluster_variables import cluster_variables
-from mirage.experiment.expected_queue import Queue, expected_queue
 from mirage.experiment.hosts import host_count
 from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
 from mirage.knobs.machine import Machine
@@ -42,7 +41,9 @@ from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs import plan as submissions
 from slurm_mirage.jobs.cluster_events import as_settings
 from slurm_mirage.jobs.request import Request
+from slurm_mirage.replay.expected_queue import Queue, expected_queue
 from slurm_mirage.replay.phase import WEEK
+from slurm_mirage.replay.real_left import Costs
 from slurm_mirage.rm.slurm import accounting, job_users
 
 # Virtual seconds that are added to the run time for a time limit, so that a job that uses its whole limit is not killed because
@@ -283,7 +284,9 @@ class Prepared:
         widths = [min(width, machine) for width in self.workload.jobs["processors"].to_list()]
         waits = [max(one.begin, one.hold) for one in map(Request.parse, self.requests.asked)]
         starts = [due + wait for due, wait in zip(self.dues, waits, strict=True)]
-        return expected_queue(starts, self.executions(), widths, machine, *config.cycles, backfills=config.backfills)
+        limits = [60.0 * limit for limit in self.requests.limits]
+        _, depth = config.cycles
+        return expected_queue(starts, self.executions(), limits, widths, machine, depth, backfills=config.backfills)
 
     def estimate(self) -> float:
         """Expected length of the run in virtual seconds."""
@@ -294,14 +297,56 @@ class Prepared:
         """The changes that the cluster needs before the run."""
         return standing.work_left(cluster_variables(self.knobs, self.shrink), Path(self.knobs.cluster.inventory))
 
+    @cached_property
+    def predicted(self) -> host_pace.Predicted:
+        """The run on the event clock by the model alone."""
+        scheduler, machine, jobs = self.knobs.scheduler, self.knobs.nodes.machine, self.knobs.workload
+        costs, share = self._costs_of_model, replay_costs.OF_SCHEDULER
+        tests, others = costs.real(0, 0, self.queue.tested), costs.real(self.workload.jobs.height, self._virtual, 0)
+        return host_pace.Predicted(
+            nodes=machine.nodes,
+            cpus=machine.processors / machine.nodes,
+            scheduler=tests + share * others,
+            rest=(1 - share) * others,
+            around=run_length.around_of(machine.nodes, self.work_left, is_event=True),
+            slow=run_length.slowness(),
+            work=self.work_left.value,
+            configuration=f"{scheduler.config} {scheduler.slurm_conf} {scheduler.slurm_source or ''}",
+            workload=f"{jobs.trace} {jobs.model or ''} {aspects.needs(self.knobs)}",
+        )
+
+    @property
+    def _virtual(self) -> float:
+        return self.queue.end - min(self.dues)
+
+    @cached_property
+    def _costs_of_model(self) -> Costs:
+        """What the replay costs on the event clock by the model alone. Aspects cost the same in each virtual second."""
+        machine, config = self.knobs.nodes.machine, configuration.of(self.knobs.scheduler)
+        costs = replay_costs.costs(machine.nodes, machine.processors, *config.cycles, backfills=config.backfills)
+        return replace(costs, second=costs.second + self._real_seconds_of_aspects / max(self._virtual, 1.0))
+
+    @property
+    def costs(self) -> Costs:
+        """What the replay costs on the event clock on this host."""
+        costs, share = self._costs_of_model, replay_costs.OF_SCHEDULER
+        scheduler, rest, _ = host_pace.corrected(self.predicted, host_pace.played())
+        others = share * scheduler.ratio + (1 - share) * rest.ratio
+        return replace(costs, job=others * costs.job, second=others * costs.second, tested=scheduler.ratio * costs.tested)
+
     def length(self) -> run_length.Length | None:
         """Expected length in real time of the whole command; None while SPEED is `auto`."""
-        machine, jobs = self.knobs.nodes.machine, self.workload.jobs.height
-        size = (jobs, machine.nodes, machine.processors)
-        length = run_length.length_of(self.knobs.clock.speed, self.queue, min(self.dues), *size, left=self.work_left)
-        if length is None or self.knobs.clock.speed != EVENT:
-            return length
-        return replace(length, replay=length.replay + self._real_seconds_of_aspects)
+        speed, nodes = self.knobs.clock.speed, self.knobs.nodes.machine.nodes
+        if speed == EVENT:
+            run = self.predicted
+            scheduler, rest, around = host_pace.corrected(run, host_pace.played())
+            steady, others = scheduler.ratio * run.scheduler, rest.ratio * run.rest
+            factor = (steady * scheduler.factor + others * rest.factor) / (steady + others)
+            return run_length.Length(steady, others, around.ratio * run.around, factor, around.factor)
+        if not isinstance(speed, Decimal):
+            return None
+        seconds = run_length.around_of(nodes, self.work_left, is_event=False)
+        return run_length.Length(self._virtual / float(speed), 0.0, seconds, run_length.CONSTANT_RANGE)
 
     @cached_property
     def _real_seconds_of_aspects(self) -> float:

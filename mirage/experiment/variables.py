@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from mirage.experiment import aspects
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import Prepared
 from mirage.knobs.parse import Speed
+from mirage.records.run_clock import EVENT
 
 
 def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) -> dict[str, Any]:
@@ -30,6 +31,7 @@ def replay_variables(prepared: Prepared, speed: Speed, run: str, results: Path) 
         "experiment_seed": knobs.workload.seed,
         "experiment_sample_interval": prepared.sample_interval(),
         "experiment_second_of_week": prepared.second_of_week,
+        "experiment_costs": asdict(prepared.costs) if speed == EVENT else {},
         "experiment_warmup_cut": knobs.metrics.warmup_cut,
         "experiment_cooldown_cut": knobs.metrics.cooldown_cut,
         "experiment_events": prepared.events_of_replay(),

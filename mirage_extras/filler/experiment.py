@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mirage.experiment import aspects, configuration
 from mirage.experiment.aspects import Needs
 from mirage.experiment.hosts import host_count
+from mirage.experiment.replay_costs import of_a_job
 from mirage.knobs.knobs import Knobs
 from mirage_extras.filler.knobs import FillerKnobs
 from mirage_extras.filler.words import identity_of, words_of
@@ -17,7 +18,6 @@ from slurm_mirage.extras.filler import filler_settings
 from slurm_mirage.extras.filler.feeder.policy import SPARE
 from slurm_mirage.extras.filler.feeder.settings import KEY
 from slurm_mirage.extras.filler.words import PLANNED, Filler
-from slurm_mirage.replay.real_left import of_a_job
 
 if TYPE_CHECKING:
     from mirage.experiment.prepare import Prepared

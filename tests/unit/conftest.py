@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 from shared_fixtures import browser, call  # noqa: F401
 
+from mirage.experiment import host_pace
 from slurm_mirage.base.processes import INSTANCE_VARIABLE
 
 pytest.register_assert_rewrite("browser")
@@ -20,6 +21,14 @@ pytest.register_assert_rewrite("browser")
 # No test is timed: on a busy machine an example may take any time.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_earlier_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Estimates do not depend on the runs of this checkout, nor are runs of tests kept among them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host_pace, "PATH", tmp_path_factory.mktemp("pace") / "pace.json")
+        yield
 
 
 REPLAY = (

@@ -6,7 +6,7 @@ The shapes name the members that are read. A replay that begins, or was ended, h
 from __future__ import annotations
 
 from .. import extras
-from .strict_json import COUNT, FLAG, INSTANT, LENGTH, OBJECT, TEXT, Each, Maybe, Name, Named, Number, Object
+from .strict_json import COUNT, INSTANT, LENGTH, OBJECT, TEXT, Each, Maybe, Name, Named, Number, Object
 
 _SPEED = Number(1e-9, 1e9)
 
@@ -29,12 +29,12 @@ PROGRESS = Object(
         **dict.fromkeys(("jobs", "submitted", "running", "pending", "done", "retries", "resubmitted"), Maybe(COUNT)),
         **dict.fromkeys(("nodes_not_responding", "processors", "processors_busy", "memory_available_bytes"), Maybe(COUNT)),
         **dict.fromkeys(("elapsed", "time_left_least", "time_left_most", "lag"), Maybe(LENGTH)),
+        **dict.fromkeys(("real_left_least", "real_left_most"), Maybe(LENGTH)),
         **dict.fromkeys(("speed", "pace"), Maybe(Number(0, 1e9))),
         **dict.fromkeys(("states", "ended", "nodes"), Maybe(Named(COUNT))),
         **dict.fromkeys(("real", "virtual"), Maybe(INSTANT)),
         "scheduler": Maybe(Named(Maybe(Number()))),
         "cpu_busy": Maybe(Number(-1, 2)),
-        "has_companion": Maybe(FLAG),
     }
 )
 """progress.json: what the replay writes once a second (`Status` of replay/monitor.py)."""

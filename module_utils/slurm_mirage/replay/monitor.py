@@ -35,7 +35,9 @@ from ..rm.api import (
 )
 from . import prometheus
 from .details import end_torn_line, keep_details, kept_details
+from .expected_queue import cycle_tests
 from .halts import Halts
+from .real_left import Costs, RealLeft
 from .time_left import ActiveJob, TimeLeftEstimator
 
 log = logging.getLogger("replay")
@@ -77,8 +79,8 @@ class Status:
     the replay began; it is null otherwise.
 
     `running` is the number of jobs that have started and not ended, whatever their state. `states` counts the jobs that have not
-    ended by state, `ended` the others. The time left is a range, and why it became longer (time_left.py). Nodes, scheduler and host
-    are as of the last sample.
+    ended by state, `ended` the others. The time left is a range, and why it became longer (time_left.py); on an event clock there
+    is one in real seconds besides (real_left.py). Nodes, scheduler and host are as of the last sample.
     """
 
     run: str
@@ -86,7 +88,6 @@ class Status:
     cluster: str = ""
     speed: float = 1.0
     pace: float | None = None
-    has_companion: bool = False
     pid: int = field(default_factory=os.getpid)
     phase: str = "waiting"
     submitted: int = 0
@@ -100,6 +101,8 @@ class Status:
     time_left_least: float | None = None
     time_left_most: float | None = None
     time_left_cause: str = ""
+    real_left_least: float | None = None
+    real_left_most: float | None = None
     nodes_not_responding: int | None = None
     states: Mapping[str, int] = field(default_factory=dict)
     ended: Mapping[str, int] = field(default_factory=dict)
@@ -183,7 +186,7 @@ class Monitor(threading.Thread):
 
     `answered` gets the real instant of the last answer of each controller, by the controller's start. `known` has the submitted
     jobs by index; another thread adds to it. `position`: real seconds of the schedule that have passed at a real instant. `held`:
-    ids of the jobs that are to stay held.
+    ids of the jobs that are to stay held. `costs`: of the replay on an event clock, else None.
     """
 
     def __init__(
@@ -202,6 +205,7 @@ class Monitor(threading.Thread):
         time: TimeSource,
         poke: Callable[[], None],
         held: Callable[[], Set[int]] = frozenset,
+        costs: Costs | None = None,
     ) -> None:
         super().__init__(name="monitor", daemon=True)
         self._held_by_events = held
@@ -214,6 +218,7 @@ class Monitor(threading.Thread):
         self._position = position
         self._estimator = TimeLeftEstimator(plan, clock)
         self._estimate_at = 0.0
+        self._costs, self._real_left = costs, None if costs is None else RealLeft(costs)
         self._seen: dict[int, str] = {}
         self._runs: Counter[int] = Counter()
         self._lines = 0
@@ -354,6 +359,13 @@ class Monitor(threading.Thread):
         )
         self._status.time_left_least, self._status.time_left_most = round(left.least, 1), round(left.most, 1)
         self._status.time_left_cause = left.cause
+        if self._costs is not None and self._real_left is not None:
+            queue = self._estimator.rest(self._position(now), jobs, self._status.processors, self._costs.depth)
+            played = (len(self._known) + self._status.done) / 2
+            to_come = (len(self._plan) - played, min(max(queue.end, left.least), left.most), queue.tested)
+            tested = cycle_tests(self._status.pending, self._status.running, self._costs.depth)
+            real = self._real_left.look(self._time.real_now(), now, played, tested, to_come)
+            self._status.real_left_least, self._status.real_left_most = (round(seconds, 1) for seconds in real)
         self._estimate_at = began + (self._time.monotonic() - began) / ESTIMATE_SHARE
 
     def _watch_for_stall(self, active: Sequence[QueuedJob], now: float) -> None:

@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..clock import real_time
 from ..clock.event_clock import SPEED
 from ..clock.time_source import TimeSource
 from ..rm.api import SUBMIT_TIMEOUT
+from .real_left import Costs
 
 LONGEST_WAIT = 3600.0
 """Seconds of one wait for a file: longer ones are made of several."""
@@ -54,6 +55,8 @@ class Settings:
     here is virtual."""
     second_of_week: int = 0
     """Second of the week, from Monday, 00:00 of the cluster's calendar on, at which a run on an event clock begins."""
+    costs: Costs = field(default_factory=Costs)
+    """What the replay costs in real time on an event clock."""
 
     @classmethod
     def of(cls, settings: RunSettings) -> Settings:
@@ -68,6 +71,7 @@ class Settings:
             event_clock=settings.text("clock_kind", "constant") == SPEED,
             launch_cost=settings.mapping_or_none("launch_cost"),
             second_of_week=settings.whole("second_of_week"),
+            costs=Costs.of(settings.mapping_or_none("costs") or {}),
         )
 
 

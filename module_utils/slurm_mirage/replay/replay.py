@@ -119,7 +119,6 @@ class Replay:
         self.companion = beside(run_settings, folder, lock, self.clock, self._is_known) if beside else None
         if self.companion is not None:
             companion = self.companion
-            self.status.has_companion = True
             self.submitter.other_ids = lambda: companion.highest_id
 
     def run(self, driver: int | None = None) -> None:
@@ -359,6 +358,7 @@ class Replay:
             self.time,
             self.waker.wake,
             lambda: self.events.held | self.submitter.held(),
+            self.settings.costs if self.settings.event_clock else None,
         )
         others = self.submitter.other_ids
         self.submitter.other_ids = lambda: max(others(), monitor.highest_number)
@@ -375,6 +375,7 @@ class Replay:
         self.journal.append("finished", real=self.time.now())
         self.status.phase, self.status.message, self.status.time_left_cause = "finished", "", ""
         self.status.time_left_least = self.status.time_left_most = 0.0
+        self.status.real_left_least = self.status.real_left_most = 0.0
         log.info("finished: %s", dict(self._states()))
 
     def _states(self) -> Counter[str]:

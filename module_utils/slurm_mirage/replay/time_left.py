@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from ..clock.clock import Clock
 from ..jobs.plan import PlanRow
+from .expected_queue import Queue, expected_queue
 
 USUAL_PART = 0.75
 """Part of the processors that is busy while jobs wait, before it was measured."""
@@ -59,7 +60,7 @@ class TimeLeftEstimator:
     """Estimates the rest of one run from what the queue has now."""
 
     def __init__(self, plan: Sequence[PlanRow], clock: Clock) -> None:
-        self._plan = plan
+        self._plan, self._clock = plan, clock
         self._due = [clock.virtual_to_real(row.due) for row in plan]
         self._runs = [clock.virtual_to_real(min(row.runtime, 60.0 * row.limit_minutes)) for row in plan]
         self._to_come = sorted(range(len(plan)), key=self._due.__getitem__)
@@ -98,6 +99,23 @@ class TimeLeftEstimator:
         most = self._smoothed((1.0 + SLACK_PART) * estimate + SLACK, passed, now, sum(work[: len(waiting)]), rate)
         least = max(0.0, least - SLACK)
         return TimeLeft(least, max(least, most), self._cause if now < self._cause_at + CAUSE_FOR else "")
+
+    def rest(self, position: float, jobs: Sequence[ActiveJob], processors: int, depth: int) -> Queue:
+        """What is left after the last look, by a quick simulation, in seconds from now on. depth: of `expected_queue`"""
+        active = sorted(jobs, key=lambda job: job.ran is None)
+        indices = [*(job.index for job in active), *self._to_come]
+        ran = [*(job.ran or 0.0 for job in active), *(0.0 for _ in self._to_come)]
+        return expected_queue(
+            [*(0.0 for _ in active), *(max(0.0, self._due[index] - position) for index in self._to_come)],
+            [max(0.0, self._runs[index] - passed) for index, passed in zip(indices, ran)],
+            [
+                max(0.0, self._clock.virtual_to_real(60.0 * self._plan[index].limit_minutes) - passed)
+                for index, passed in zip(indices, ran)
+            ],
+            [min(processors, self._plan[index].processors) for index in indices],
+            processors,
+            depth,
+        )
 
     def _width(self, index: int, processors: int, nodes: int) -> float:
         """Processors that a job holds."""

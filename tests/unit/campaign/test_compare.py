@@ -425,7 +425,7 @@ def test_estimates_are_for_all_runs(results: Path, monkeypatch: pytest.MonkeyPat
     planned = Campaign.of(values(results, REPLICAS="3"))
     stream = io.StringIO()
     planned._announce(Screen(stream))
-    assert "comparison of fifo, backfill: 6 runs of about 9 s: 41 to 130 s\n" in stream.getvalue()
+    assert "comparison of fifo, backfill: 6 runs of about 10 s: 52 to 130 s\n" in stream.getvalue()
     assert Decimal(20) == planned.knobs.clock.speed
 
 

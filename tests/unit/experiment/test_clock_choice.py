@@ -20,6 +20,7 @@ from mirage.experiment.variables import replay_variables
 from mirage.knobs.resolve import GIVEN, resolve, user_message
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.replay.real_left import Costs
 
 
 def chosen(**given: str) -> tuple[object, str]:
@@ -126,8 +127,9 @@ def test_the_roles_are_told_of_the_event_clock() -> None:
     found = replay_variables(run, "event", "first", Path("results/first"))
     assert (found["mirage_clock"], found["mirage_speed"], found["mirage_charge"]) == ("event", 1, "yes")
     assert found["experiment_second_of_week"] == run.second_of_week
+    assert Costs.of(found["experiment_costs"]) == run.costs
     found = replay_variables(run, Decimal("0.5"), "first", Path("results/first"))
-    assert (found["mirage_clock"], found["mirage_speed"]) == ("constant", 0.5)
+    assert (found["mirage_clock"], found["mirage_speed"], found["experiment_costs"]) == ("constant", 0.5, {})
 
 
 def test_a_run_that_is_found_to_need_real_time_saves_to_the_disk() -> None:

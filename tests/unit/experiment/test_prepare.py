@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.cluster_events.planned import words_of
-from mirage.experiment import run_length
+from mirage.experiment import host_pace, replay_costs, run_length
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of, source
 from mirage.experiment.remarks import never_started, remarks, shrink_in_words
@@ -45,7 +45,7 @@ SPAN = log((0, 600, 7200), (36000, 14400, 14400))
     ("given", "words"),
     [
         ({"SPEED": 1}, "2 jobs, longest 4 h, 14 h of the cluster's time: 12 to 17 h at SPEED=1"),
-        ({"SPEED": 100, "SHRINK": 50}, "2 jobs, longest 2 h, 7 h of the cluster's time: 3.6 to 6.1 min at SPEED=100"),
+        ({"SPEED": 100, "SHRINK": 50}, "2 jobs, longest 2 h, 7 h of the cluster's time: 3.7 to 6.1 min at SPEED=100"),
         ({}, "2 jobs, longest 4 h, 14 h of the cluster's time, at a speed to be picked"),
     ],
 )
@@ -131,6 +131,20 @@ def test_a_selection_from_the_knobs() -> None:
     assert (chosen.begin, chosen.end, chosen.queues, chosen.users) == ("2016-04-01", "9", ("1", "night"), ("4",))
     assert (chosen.jobs, chosen.offset, chosen.min_runtime) == (3, 0, 1.5)
     assert selection_of(knobs.resolve({}).workload) == Selection()
+
+
+def test_the_second_estimate_of_a_run_is_that_of_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run took three times as long as predicted; slurmctld computed for twice as long."""
+    monkeypatch.setattr(run_length, "slowness", lambda: 1.0)
+    first = prepared(SPAN, SPEED="event")
+    run, length = first.predicted, first.length()
+    assert length is not None and (length.steady, length.rest, length.around) == (run.scheduler, run.rest, run.around)
+    took = 2 * run.scheduler, 3 * (run.scheduler + run.rest) - 2 * run.scheduler, 3 * run.around
+    monkeypatch.setattr(host_pace, "played", lambda: [host_pace.Played(run, *took)])
+    again = prepared(SPAN, SPEED="event").length()
+    assert again is not None and again.range()[0] < 3 * (length.replay + length.around) < again.range()[1]
+    assert again.range()[1] / again.range()[0] == pytest.approx(host_pace.LAST_RANGE**2)
+    assert first.costs.job > 2 * replay_costs.of_a_job(10)
 
 
 @settings(deadline=None)

@@ -13,7 +13,6 @@ from hypothesis import given
 
 from slurm_mirage.replay import prometheus
 from slurm_mirage.replay.monitor import Status
-from slurm_mirage.replay.real_left import real_left
 from slurm_mirage.rm.api import DiagnosticMetric
 from slurm_mirage.rm.slurm.commands import Slurm
 
@@ -60,12 +59,12 @@ def test_values_are_in_base_units() -> None:
 
 def test_lengths_are_real_on_the_event_clock() -> None:
     """There progress.json has virtual ones, and how many virtual seconds a real one has."""
-    progress = {**full(), "speed": 1.0, "pace": 2000.0, "elapsed": 50_000.0}
+    progress = {**full(), "speed": 1.0, "pace": 2000.0, "elapsed": 50_000.0, "real_left_least": 20.0, "real_left_most": 30.0}
     told = values(prometheus.render(progress, DIAGNOSTICS))
     assert told["clock_speed_ratio"] == 2000.0
     assert told["run_elapsed_seconds"] == 25.0
-    assert (told["run_left_least_seconds"], told["run_left_most_seconds"]) == pytest.approx(real_left(progress))
-    assert "run_left_most_seconds" not in values(prometheus.render({**progress, "time_left_most": None}, DIAGNOSTICS))
+    assert (told["run_left_least_seconds"], told["run_left_most_seconds"]) == (20.0, 30.0)
+    assert "run_left_most_seconds" not in values(prometheus.render({**progress, "real_left_most": None}, DIAGNOSTICS))
 
 
 def test_every_line_is_of_the_format_and_each_family_is_told_once() -> None:
