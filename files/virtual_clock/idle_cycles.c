@@ -145,6 +145,7 @@ void end_pass(void)
     int64_t left = found, second = present_second();
     if (*times[JOBS] == second && changed != second)
         (void)atomic_compare_exchange_strong(&kept, &left, second);
+    acts_for_main();
     look_at_times();
 }
 

@@ -28,13 +28,38 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     struct event_wait *wait; /* null: free */
     int64_t began, length;
+    const bool *is_after_main; /* null: the main thread's own */
 } listed[LISTED];
 static atomic_int number_listed;
+
+/*
+ * Waits of several threads may end at the same instant, and are served in the order of their beginnings. With waits of the same
+ * length this order stays. A prolonged wait is in it where it would be.
+ */
+static _Atomic int64_t main_began, main_ends; /* the main thread's last wait */
+enum role { MESSAGES, TIMER, MAIN };
+static _Thread_local enum role role __attribute__((tls_model("initial-exec")));
+static _Thread_local bool is_after_main __attribute__((tls_model("initial-exec"))); /* whether its wait is served after main's */
 
 void set_up_idle_seconds(bool is_enabled)
 {
     is_on = is_enabled;
     controller_works();
+}
+
+static void note_order(int64_t now, int64_t deadline)
+{
+    if (gettid() == getpid()) {
+        role = MAIN;
+        main_began = now;
+        main_ends = deadline;
+        return;
+    }
+    role = TIMER;
+    if (main_began == now)
+        is_after_main = true;
+    else if (main_ends <= now)
+        is_after_main = false;
 }
 
 int64_t prolonged(int64_t deadline)
@@ -46,38 +71,61 @@ int64_t prolonged(int64_t deadline)
     int64_t now = event_now(), length = deadline - now;
     if (length < SHORTEST || length > LONGEST)
         return deadline;
-    const bool is_main = gettid() == getpid();
-    if (is_main && first == 0)
+    note_order(now, deadline);
+    if (role == MAIN && first == 0)
         first = now;
     if (now < quiet_from || !event_stands() || may_change_by_itself())
         return deadline;
-    if (!is_main)
+    if (role == TIMER)
         return now + (GRID + length - 1) / length * length;
-    return deadline + (GRID - (now - first + SECOND / 2) / SECOND * SECOND % GRID) - SECOND;
+    main_ends = deadline + (GRID - (now - first + SECOND / 2) / SECOND * SECOND % GRID) - SECOND;
+    return main_ends;
 }
 
-static void shorten(struct event_wait *wait, int64_t began, int64_t length, int64_t now)
+/* Whether a wait that would end now would have been served before this thread. after_main: as in `listed` */
+static bool is_served_before(const bool *after_main)
 {
-    int64_t parts = (now - began + length - 1) / length;
-    int64_t end = began + (parts < 1 ? 1 : parts) * length;
-    if (end < wait->deadline)
-        event_shorten(wait, end);
+    switch (role) {
+    case MAIN:
+        return !after_main || !*after_main;
+    case TIMER:
+        return after_main || is_after_main;
+    default: /* slurmctld's waits are served before those of other programs */
+        return true;
+    }
+}
+
+static void shorten(int number, int64_t now)
+{
+    int64_t began = listed[number].began, length = listed[number].length, parts = (now - began) / length;
+    bool is_end = parts > 0 && began + parts * length == now && !is_served_before(listed[number].is_after_main);
+    int64_t end = is_end ? now : began + (parts + 1) * length;
+    if (end >= listed[number].wait->deadline)
+        return;
+    if (!listed[number].is_after_main)
+        main_ends = end;
+    event_shorten(listed[number].wait, end);
 }
 
 void list_prolonged(struct event_wait *wait, int64_t deadline)
 {
     int64_t now = event_now();
+    int free = 0;
     pthread_mutex_lock(&mutex);
-    for (int i = 0; i < LISTED && !wait->is_listed; i++)
-        if (!listed[i].wait) {
-            listed[i].wait = wait;
-            listed[i].began = now;
-            listed[i].length = deadline - now;
-            wait->is_listed = true;
-            number_listed++;
-        }
-    if (now < quiet_from || !wait->is_listed)
-        shorten(wait, now, deadline - now, now);
+    while (free < LISTED && listed[free].wait)
+        free++;
+    if (free < LISTED) {
+        listed[free].wait = wait;
+        listed[free].began = now;
+        listed[free].length = deadline - now;
+        listed[free].is_after_main = role == MAIN ? NULL : &is_after_main;
+        wait->is_listed = true;
+        number_listed++;
+        if (now < quiet_from)
+            shorten(free, now);
+    } else {
+        event_shorten(wait, deadline);
+    }
     pthread_mutex_unlock(&mutex);
 }
 
@@ -93,6 +141,11 @@ void unlist_prolonged(struct event_wait *wait)
     pthread_mutex_unlock(&mutex);
 }
 
+void acts_for_main(void)
+{
+    role = MAIN;
+}
+
 void controller_works(void)
 {
     if (!is_on)
@@ -104,7 +157,7 @@ void controller_works(void)
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < LISTED; i++)
         if (listed[i].wait)
-            shorten(listed[i].wait, listed[i].began, listed[i].length, now);
+            shorten(i, now);
     pthread_mutex_unlock(&mutex);
 }
 

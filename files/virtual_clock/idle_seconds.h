@@ -23,6 +23,9 @@ void unlist_prolonged(struct event_wait *wait);
 /* slurmctld has something to do: waits end when they would have ended. */
 void controller_works(void);
 
+/* What this thread does follows from the end of a wait of the main thread. */
+void acts_for_main(void);
+
 /* In a child the parent's waits do not exist. */
 void forget_prolonged(void);
 

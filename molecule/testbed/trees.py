@@ -35,7 +35,7 @@ _SYSTEM = (
 ACCOUNT = "debian"
 """Account for SSH, as in Debian's images: an unprivileged account with sudo without a password."""
 # Packages that the roles would otherwise install on each host in every test.
-_CLUSTER = ("gcc", "libc6-dev", "make", "munge", "slurm-client", "slurmctld", "slurmd")
+_CLUSTER = ("gcc", "libc6-dev", "libjemalloc2", "make", "munge", "slurm-client", "slurmctld", "slurmd")
 # These services are disabled, as by the roles. The timers are masked, so that no apt job runs during a test.
 _SERVICES = ("munge", "slurmctld", "slurmd")
 _TIMERS = tuple(f"{name}.timer" for name in ("apt-daily", "apt-daily-upgrade", "dpkg-db-backup", "e2scrub_all", "fstrim", "man-db"))

@@ -25,6 +25,7 @@ from other_managers import KNOWN
 from slurm_mirage.base import processes
 from slurm_mirage.base.files import file_digest, write_json
 from slurm_mirage.farm import control, waiting
+from slurm_mirage.rm.slurm import daemons, job_users
 from slurm_mirage.rm.slurm.daemons import farm_content, layout_of, specifications
 
 USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
@@ -136,6 +137,21 @@ def test_idle_cycles_are_left_out_unless_the_configuration_changes_what_they_dec
     (directory / "etc/slurm.conf").write_text(f"{setting}\nSlurmctldDebug=verbose\nDebugFlags=TraceJobs,Backfill\n")
     slurmctld = specifications(directory, layout_of(on_one_host(params)))[1]
     assert ("SLURM_MIRAGE_IDLE_CYCLES" in slurmctld["environment"]) is are_left_out
+
+
+def test_slurmctld_has_an_allocator_of_its_own_where_there_is_one(
+    params: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, directory = tmp_path / "lib/liballocator.so", Path(params["directory"])
+    monkeypatch.setattr(daemons, "ALLOCATOR", f"{tmp_path}/*/liballocator.so".lstrip("/"))
+    assert "LD_PRELOAD" not in specifications(directory, layout_of(on_one_host(params)))[1]["environment"]
+    library.parent.mkdir()
+    library.touch()
+    assert specifications(directory, layout_of(on_one_host(params)))[1]["environment"]["LD_PRELOAD"] == str(library)
+    users = job_users.library(directory)
+    users.parent.mkdir(exist_ok=True)
+    users.touch()
+    assert specifications(directory, layout_of(on_one_host(params)))[1]["environment"]["LD_PRELOAD"] == f"{users}:{library}"
 
 
 @without_systemd
