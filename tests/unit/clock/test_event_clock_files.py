@@ -197,8 +197,8 @@ def test_any_content_of_the_page_gives_an_instant_or_one_line(content: bytes) ->
 def test_figures_are_read_from_their_places(event: EventClock) -> None:
     with (event.directory / clock_page.FILE).open("r+b") as page:
         page.seek(128)
-        page.write(struct.pack("<15q", *range(1, 16)))
-    assert list(clock_page.figures(event.directory).values()) == list(range(1, 16))
+        page.write(struct.pack("<16q", *range(1, 17)))
+    assert list(clock_page.figures(event.directory).values()) == list(range(1, 17))
     assert clock_page.figures(event.directory)["started"] == 9
 
 
