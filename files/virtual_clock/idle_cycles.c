@@ -6,7 +6,8 @@
  * ends in the second in which it began: so another cycle follows, whether or not anything has changed. It has the same result if
  *
  * - the cycle set one of these times, and none has changed since, but for last_job_update by passes of the main scheduler, which
- *   sets it when it has tried to start a job; and no message came and no job started in a second in which its change would not show;
+ *   sets it when it has tried to start a job; and no message came and no job started in a second in which its change would not
+ * show;
  * - all jobs that the cycle tested have a planned start, which is within bf_window and not over: what changes with time alone (a
  *   job that exceeds its limit, the window, priorities that a reservation needs) would show in a job without one, or in a start
  *   that is over;
@@ -45,9 +46,9 @@ static bool is_enabled;
 
 static atomic_bool waits_for_instant;
 static _Atomic int64_t changed = NONE; /* the last second in which something may have changed */
-static _Atomic int64_t kept = NONE;    /* last_job_update as the cycle, or passes of the main scheduler, left it; NONE: others may */
-static _Atomic int64_t ended = NONE;   /* the second in which the last cycle did */
-static int64_t found;                  /* last_job_update at the end of a wait; of the main scheduler's thread */
+static _Atomic int64_t kept = NONE;  /* last_job_update as the cycle, or passes of the main scheduler, left it; NONE: others may */
+static _Atomic int64_t ended = NONE; /* the second in which the last cycle did */
+static int64_t found;                /* last_job_update at the end of a wait; of the main scheduler's thread */
 
 /* What the last cycle said, and the latest time before it; of the backfill scheduler's thread, as is the rest. */
 static struct {
@@ -120,7 +121,9 @@ enum scheduler this_scheduler(void)
     if (known == UNKNOWN_SCHEDULER) {
         char name[16] = "";
         prctl(PR_GET_NAME, name);
-        known = strcmp(name, NAME_OF_BACKFILL) == 0 ? BACKFILL_SCHEDULER : strcmp(name, NAME_OF_MAIN) == 0 ? MAIN_SCHEDULER : NEITHER;
+        known = strcmp(name, NAME_OF_BACKFILL) == 0 ? BACKFILL_SCHEDULER
+                : strcmp(name, NAME_OF_MAIN) == 0   ? MAIN_SCHEDULER
+                                                    : NEITHER;
         if (!is_enabled)
             known = NEITHER;
     }

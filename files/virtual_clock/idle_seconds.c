@@ -1,11 +1,12 @@
 /*
  * slurmctld's threads wake up each second or two to look for work. On this clock that is most of what a quiet night costs.
  *
- * Where slurmctld has had nothing to do for QUIET, a wait of SHORTEST to LONGEST is prolonged by whole waits to GRID or more. That of
- * the main thread ends at a multiple of GRID after its first one: it counts intervals of 30 s (time limits) and 60 s (scheduling)
- * from its start. Others, as those of pings, end in the next multiple. Something to do is a message from or to another process, a
- * job that was submitted or started, or a change of the times of jobs, nodes, partitions and reservations (idle_cycles.c). Each
- * shortens all prolonged waits to the next end that they would have had otherwise, so that what follows happens at the same instants.
+ * Where slurmctld has had nothing to do for QUIET, a wait of SHORTEST to LONGEST is prolonged by whole waits to GRID or more. That
+ * of the main thread ends at a multiple of GRID after its first one: it counts intervals of 30 s (time limits) and 60 s
+ * (scheduling) from its start. Others, as those of pings, end in the next multiple. Something to do is a message from or to another
+ * process, a job that was submitted or started, or a change of the times of jobs, nodes, partitions and reservations
+ * (idle_cycles.c). Each shortens all prolonged waits to the next end that they would have had otherwise, so that what follows
+ * happens at the same instants.
  */
 #define _GNU_SOURCE
 #include "idle_seconds.h"

@@ -233,7 +233,7 @@ __attribute__((constructor)) static void find_next(void)
             "stp x29, x30, [sp, #-208]!\n"                                                                    \
             "stp x0, x1, [sp, #16]\nstp x2, x3, [sp, #32]\nstp x4, x5, [sp, #48]\nstp x6, x7, [sp, #64]\n"    \
             "stp q0, q1, [sp, #80]\nstp q2, q3, [sp, #112]\nstp q4, q5, [sp, #144]\nstp q6, q7, [sp, #176]\n" \
-            "add x2, sp, #16\n"                                                                              \
+            "add x2, sp, #16\n"                                                                               \
             "bl log_line_is_needed\n"                                                                         \
             "mov w16, w0\n"                                                                                   \
             "ldp x0, x1, [sp, #16]\nldp x2, x3, [sp, #32]\nldp x4, x5, [sp, #48]\nldp x6, x7, [sp, #64]\n"    \

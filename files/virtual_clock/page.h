@@ -124,7 +124,7 @@ struct page {
     _Atomic int64_t leap;                    /* virtual instant to which the driver has the clock set; 0: none */
     _Atomic uint64_t noted;                  /* number of points that were noted since the page was made */
     struct noted_point points[KEPT_POINTS];
-    _Atomic uint32_t changes_by_itself;      /* 0: no job of the run waits for an instant, so idle cycles are left out */
+    _Atomic uint32_t changes_by_itself; /* 0: no job of the run waits for an instant, so idle cycles are left out */
     _Alignas(4096) struct slot slots[SLOTS];
     _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */
     struct look looked[KEPT_LOOKS];    /* the last ones: number N, counted by `looks`, at N % KEPT_LOOKS */

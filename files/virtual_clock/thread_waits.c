@@ -17,8 +17,8 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mu
         return wait_of_sampler(condition, mutex, deadline);
     if (event_page) {
         const int64_t end = event_deadline_on(guessed_clock(deadline), deadline);
-        return this_scheduler() == BACKFILL_SCHEDULER ? wait_of_backfill(condition, mutex, end) :
-                                                        event_wait_on(condition, mutex, end);
+        return this_scheduler() == BACKFILL_SCHEDULER ? wait_of_backfill(condition, mutex, end)
+                                                      : event_wait_on(condition, mutex, end);
     }
     struct timespec real = guessed_deadline(deadline);
     return real_pthread_cond_timedwait(condition, mutex, &real);

@@ -1,5 +1,5 @@
-"""Backfill cycles that can decide nothing new are left out (idle_cycles.c), and seconds without work slept through (idle_seconds.c),
-by a program with slurmctld's threads and variables."""
+"""Which backfill cycles are left out (idle_cycles.c) and which seconds are slept through (idle_seconds.c), by a program with the
+threads and variables of slurmctld by which they are known."""
 
 from __future__ import annotations
 
