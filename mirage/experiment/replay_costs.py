@@ -13,9 +13,9 @@ from slurm_mirage.replay.real_left import Costs
 
 JOB, JOB_NODES = 0.045, 1900.0
 """Real seconds for each job: the first at few nodes, twice that at so many."""
-TIMERS = 9e-5
+TIMERS = 2.5e-5
 """Real seconds for each virtual second."""
-TESTED, NODES_POWER, TESTED_CPUS = 5.2e-6, 0.75, 32.0
+TESTED, NODES_POWER, TESTED_CPUS = 2.1e-6, 0.75, 32.0
 """Real seconds for each test of a backfill cycle: the first times nodes to this power at few processors of a node, twice that at so
 many."""
 BUILTIN = 0.2

@@ -119,7 +119,8 @@ def test_slurmctld_leaves_out_lines_unless_the_configuration_asks_for_more(
     ("setting", "are_left_out"),
     [
         ("PreemptType=preempt/none\nPreemptMode=OFF\nCompleteWait=0", True),
-        ("SchedulerParameters=bf_interval=30,bf_continue", True),
+        ("SchedulerParameters=bf_interval=30,bf_continue,batch_sched_delay=0", True),
+        ("SchedulerParameters=batch_sched_delay=20", False),
         ("PreemptType=preempt/partition_prio", False),
         ("PreemptMode=REQUEUE", False),
         ("SuspendProgram=/bin/true", False),
