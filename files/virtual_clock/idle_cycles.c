@@ -8,9 +8,9 @@
  * - the cycle set one of these times, and none has changed since, but for last_job_update by passes of the main scheduler, which
  *   sets it when it has tried to start a job; and no message came and no job started in a second in which its change would not
  * show;
- * - all jobs that the cycle tested have a planned start, which is within bf_window and not over: what changes with time alone (a
- *   job that exceeds its limit, the window, priorities that a reservation needs) would show in a job without one, or in a start
- *   that is over;
+ * - all jobs that the cycle tested have a planned start that is not over, and none that starts after bf_window has come near it:
+ * what changes with time alone (a job that exceeds its limit, the window, priorities that a reservation needs) would show in a job
+ *   without a start, or in one of these instants;
  * - no job waits for an instant (the replay says so, and a requeued job does), there are no reservations, and slurm.conf has
  *   nothing else by which cycles differ (the daemon's environment says so).
  *
@@ -32,9 +32,10 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#define ENABLED "SLURM_MIRAGE_IDLE_CYCLES"
+#define WINDOW "SLURM_MIRAGE_BF_WINDOW" /* seconds; without it all cycles are run */
 #define NAME_OF_MAIN "sched_agent"
 #define NAME_OF_BACKFILL "bckfl"
+#define MARGIN 600            /* seconds: Slurm rounds the end of the window to bf_resolution */
 #define SHORTEST (2 * SECOND) /* without a cycle the thread waits for a second, and a cycle yields for less */
 
 enum { JOBS, NODES, PARTITIONS, RESERVATIONS, TIMES, NONE = -1 };
@@ -43,6 +44,7 @@ static const time_t *times[TIMES]; /* variables of slurmctld */
 static void *const *reservations;  /* a list of it */
 static int (*length_of)(const void *list);
 static bool is_enabled;
+static int64_t window;
 
 static atomic_bool waits_for_instant;
 static _Atomic int64_t changed = NONE; /* the last second in which something may have changed */
@@ -53,7 +55,8 @@ static int64_t found;                /* last_job_update at the end of a wait; of
 /* What the last cycle said, and the latest time before it; of the backfill scheduler's thread, as is the rest. */
 static struct {
     int64_t tests, plans, left_out;
-    int64_t first_start; /* INT64_MIN: one is not known */
+    int64_t first_start, last_start; /* planned, in seconds; INT64_MIN: one is not known */
+    int64_t first_in_window;         /* when the first of those after the window comes near it */
     time_t before;
 } cycle;
 
@@ -65,7 +68,7 @@ static int64_t present_second(void)
 void begin_plan(void)
 {
     cycle.tests = cycle.plans = cycle.left_out = 0;
-    cycle.first_start = INT64_MAX;
+    cycle.first_start = cycle.first_in_window = INT64_MAX;
 }
 
 void test_job(void)
@@ -84,8 +87,16 @@ void plan_job(const char *start)
     const char *end = start ? strptime(start, "%Y-%m-%dT%H:%M:%S", &parts) : NULL;
     int64_t second = end && !*end ? (int64_t)timegm(&parts) : INT64_MIN;
     cycle.plans++;
+    cycle.last_start = second;
     if (second < cycle.first_start)
         cycle.first_start = second;
+}
+
+void leave_out_after_window(void)
+{
+    int64_t instant = cycle.last_start == INT64_MIN ? INT64_MIN : cycle.last_start - window - MARGIN;
+    if (instant < cycle.first_in_window)
+        cycle.first_in_window = instant;
 }
 
 void state_changed(void)
@@ -110,7 +121,8 @@ bool set_up_idle_cycles(void)
         times[i] = (const time_t *)dlsym(RTLD_DEFAULT, names[i]);
     reservations = (void *const *)dlsym(RTLD_DEFAULT, "resv_list");
     *(void **)&length_of = dlsym(RTLD_DEFAULT, "slurm_list_count");
-    is_enabled = event_page && getenv(ENABLED) && times[JOBS] && times[NODES] && times[PARTITIONS] && times[RESERVATIONS] &&
+    window = getenv(WINDOW) ? atoll(getenv(WINDOW)) : 0;
+    is_enabled = event_page && window > 0 && times[JOBS] && times[NODES] && times[PARTITIONS] && times[RESERVATIONS] &&
                  reservations && length_of;
     return is_enabled;
 }
@@ -157,7 +169,12 @@ void look_at_times(void)
     static _Atomic time_t seen;
     time_t last = latest();
     if (atomic_exchange(&seen, last) != last)
-        controller_works();
+        shorten_polls();
+}
+
+bool has_more_work(void)
+{
+    return latest() >= ended;
 }
 
 bool may_change_by_itself(void)
@@ -178,7 +195,7 @@ static bool repeats_itself(int64_t second)
 static bool is_unchanged(int64_t second)
 {
     return *times[JOBS] == kept && *times[NODES] <= second && *times[PARTITIONS] <= second && *times[RESERVATIONS] <= second &&
-           present_second() < cycle.first_start && !may_change_by_itself();
+           present_second() < cycle.first_start && present_second() < cycle.first_in_window && !may_change_by_itself();
 }
 
 int wait_of_backfill(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline)

@@ -11,10 +11,14 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Lines about a cycle: it begins, tests a job, plans its start (text as 2026-01-31T12:00:00; null: not known), or leaves it out. */
+/*
+ * Lines about a cycle: it begins, tests a job, plans its start (text as 2026-01-31T12:00:00; null: not known), leaves it out
+ * because that is after bf_window, or leaves a job out before that.
+ */
 void begin_plan(void);
 void test_job(void);
 void plan_job(const char *start);
+void leave_out_after_window(void);
 void leave_job_out(void);
 
 /* Jobs or nodes may have changed at this instant. */
@@ -28,6 +32,9 @@ bool set_up_idle_cycles(void);
 
 /* Notes whether jobs, nodes, partitions or reservations have changed, for idle_seconds.h. */
 void look_at_times(void);
+
+/* Whether the backfill scheduler has something to do when it looks the next time: something has changed since its last cycle. */
+bool has_more_work(void);
 
 /* Whether time alone may change what slurmctld decides. */
 bool may_change_by_itself(void);

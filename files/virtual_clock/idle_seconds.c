@@ -4,9 +4,9 @@
  * Where slurmctld has had nothing to do for QUIET, a wait of SHORTEST to LONGEST is prolonged by whole waits to GRID or more. That
  * of the main thread ends at a multiple of GRID after its first one: it counts intervals of 30 s (time limits) and 60 s
  * (scheduling) from its start. Others, as those of pings, end in the next multiple. Something to do is a message from or to another
- * process, a job that was submitted or started, or a change of the times of jobs, nodes, partitions and reservations
- * (idle_cycles.c). Each shortens all prolonged waits to the next end that they would have had otherwise, so that what follows
- * happens at the same instants.
+ * process, or a job that was submitted or started. It shortens all prolonged waits to the next end that they would have had
+ * otherwise, so that what follows happens at the same instants. The backfill scheduler looks for changes of the times of jobs,
+ * nodes, partitions and reservations (idle_cycles.c): they shorten its wait only.
  */
 #define _GNU_SOURCE
 #include "idle_seconds.h"
@@ -29,6 +29,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     struct event_wait *wait; /* null: free */
     int64_t began, length;
+    bool is_backfill;
     const bool *is_after_main; /* null: the main thread's own */
 } listed[LISTED];
 static atomic_int number_listed;
@@ -75,7 +76,8 @@ int64_t prolonged(int64_t deadline)
     note_order(now, deadline);
     if (role == MAIN && first == 0)
         first = now;
-    if (now < quiet_from || !event_stands() || may_change_by_itself())
+    if (now < quiet_from || !event_stands() || may_change_by_itself() ||
+        (this_scheduler() == BACKFILL_SCHEDULER && has_more_work()))
         return deadline;
     if (role == TIMER)
         return now + (GRID + length - 1) / length * length;
@@ -119,6 +121,7 @@ void list_prolonged(struct event_wait *wait, int64_t deadline)
         listed[free].wait = wait;
         listed[free].began = now;
         listed[free].length = deadline - now;
+        listed[free].is_backfill = this_scheduler() == BACKFILL_SCHEDULER;
         listed[free].is_after_main = role == MAIN ? NULL : &is_after_main;
         wait->is_listed = true;
         number_listed++;
@@ -147,19 +150,29 @@ void acts_for_main(void)
     role = MAIN;
 }
 
+static void shorten_listed(bool all)
+{
+    if (number_listed == 0)
+        return;
+    int64_t now = event_now();
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < LISTED; i++)
+        if (listed[i].wait && (all || listed[i].is_backfill))
+            shorten(i, now);
+    pthread_mutex_unlock(&mutex);
+}
+
 void controller_works(void)
 {
     if (!is_on)
         return;
-    int64_t now = event_now();
-    quiet_from = now + QUIET;
-    if (number_listed == 0)
-        return;
-    pthread_mutex_lock(&mutex);
-    for (int i = 0; i < LISTED; i++)
-        if (listed[i].wait)
-            shorten(i, now);
-    pthread_mutex_unlock(&mutex);
+    quiet_from = event_now() + QUIET;
+    shorten_listed(true);
+}
+
+void shorten_polls(void)
+{
+    shorten_listed(false);
 }
 
 void forget_prolonged(void)

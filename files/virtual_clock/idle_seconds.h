@@ -26,6 +26,9 @@ void controller_works(void);
 /* What this thread does follows from the end of a wait of the main thread. */
 void acts_for_main(void);
 
+/* The times that the backfill scheduler looks at have changed. */
+void shorten_polls(void);
+
 /* In a child the parent's waits do not exist. */
 void forget_prolonged(void);
 

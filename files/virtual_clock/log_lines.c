@@ -164,7 +164,7 @@ __attribute__((used, visibility("hidden"))) int log_line_is_needed(int level, co
         plan_job(planned_start(format, kept));
         return 0;
     case WINDOW:
-        plan_job(NULL);
+        leave_out_after_window();
         skips++;
         return is_written;
     case SKIP:

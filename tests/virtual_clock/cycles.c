@@ -4,9 +4,9 @@
  *
  * slurmctld END TESTS PLANS LEFT_OUT START [SECOND ACTION]...
  *
- * Each cycle tests so many jobs, plans the start of so many of them for START (seconds, or a word), and leaves out so many. At each
- * SECOND an action. All seconds are from the start of the program on. It prints the second of each cycle, and those at which a
- * thread that looks for work each second wakes up.
+ * Each cycle tests so many jobs, plans the start of so many of them for START (seconds, with + after bf_window; or a word), and
+ * leaves out so many. At each SECOND an action. All seconds are from the start of the program on. It prints the second of each
+ * cycle, and those at which a thread that looks for work each second wakes up.
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ int slurm_list_count(const void *list)
     return *(const int *)list;
 }
 #else
-enum { INTERVAL = 30 };
+enum { INTERVAL = 30, AFTER_WINDOW = '+' };
 
 time_t last_job_update, last_node_update, last_part_update, last_resv_update;
 static int number_of_reservations;
@@ -54,7 +54,7 @@ static const char *text_of_start(void)
     static char text[32];
     char *end;
     time_t instant = began + strtol(start, &end, 10);
-    if (*end)
+    if (*end && *end != AFTER_WINDOW)
         return start;
     strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", gmtime(&instant));
     return text;
@@ -68,6 +68,8 @@ static void run_cycle(void)
         log_var(4, "%s: %s: test for %p", "backfill", "cycle", (void *)&tests);
     for (int i = 0; i < plans; i++)
         log_var(4, "%s: %s: %p to start at %s, end at %s", "backfill", "cycle", (void *)&tests, text_of_start(), "never");
+    if (strchr(start, AFTER_WINDOW))
+        log_var(4, "%s: %p StartTime set to time after current backfill window.", "backfill", (void *)&tests);
     for (int i = 0; i < left_out; i++)
         log_var(4, "%s: have already checked %u jobs", "backfill", 3);
     if (tests > 0)

@@ -16,7 +16,7 @@ from .event_instance import Instance
 
 END = 310
 ALL = list(range(30, END, 30))
-VARIABLES = {"SLURM_MIRAGE_LOG_LINES": FORMATS, "SLURM_MIRAGE_IDLE_CYCLES": "out"}
+VARIABLES = {"SLURM_MIRAGE_LOG_LINES": FORMATS, "SLURM_MIRAGE_BF_WINDOW": "86400"}
 
 
 @pytest.fixture
@@ -92,6 +92,9 @@ def test_a_cycle_is_run_after_what_may_change_its_result(
         ("2 2 0 200", [30, *range(210, END, 30)]),  # a start that was planned is over
         ("2 2 0 Unknown", ALL),
         ("0 0 0 100000", ALL),
+        ("2 2 0 86500+", ALL),  # one starts after the window, which it may be in soon
+        ("2 2 0 87140+", [30, *range(150, END, 30)]),
+        ("2 2 0 90000+", [30]),
     ],
 )
 def test_a_cycle_is_run_if_the_one_before_has_not_planned_all_jobs(
@@ -140,9 +143,9 @@ def seconds(*works: float) -> list[int]:
         ("", ()),
         ("55.5 message", (55.5,)),
         ("55.5 InitPrio", (55.5,)),
-        ("55.2 job", (55.2,)),
-        ("55.2 node 58 partition 200.5 message", (55.2, 58, 200.5)),
-        ("100.5 pass", (100.5,)),
+        ("55.2 job", ()),
+        ("55.2 node 58 partition 200.5 message", (200.5,)),
+        ("100.5 pass", ()),
     ],
 )
 def test_seconds_without_work_are_slept_through(

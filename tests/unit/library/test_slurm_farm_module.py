@@ -137,7 +137,7 @@ def test_idle_cycles_are_left_out_unless_the_configuration_changes_what_they_dec
     (directory / "etc").mkdir(exist_ok=True)
     (directory / "etc/slurm.conf").write_text(f"{setting}\nSlurmctldDebug=verbose\nDebugFlags=TraceJobs,Backfill\n")
     slurmctld = specifications(directory, layout_of(on_one_host(params)))[1]
-    assert ("SLURM_MIRAGE_IDLE_CYCLES" in slurmctld["environment"]) is are_left_out
+    assert ("SLURM_MIRAGE_BF_WINDOW" in slurmctld["environment"]) is are_left_out
 
 
 def test_slurmctld_has_an_allocator_of_its_own_where_there_is_one(

@@ -176,6 +176,11 @@ _CHANGES_BY_ITSELF = re.compile(
 """Settings by which a backfill cycle may decide otherwise than the one before, although no job and no node has changed."""
 
 
+_WINDOW = re.compile(r"^SchedulerParameters=(?:.*,)?bf_window=(\d{1,7})", re.MULTILINE | re.IGNORECASE)
+_DEFAULT_WINDOW = 1440
+"""Minutes: Slurm's default of bf_window."""
+
+
 def _log_environment(conf: Path) -> dict[str, str]:
     """Keeps slurmctld from writing lines that nothing reads, unless its slurm.conf asks for more than the roles' own settings."""
     text = conf.read_text(errors="replace") if conf.exists() else ""
@@ -183,7 +188,9 @@ def _log_environment(conf: Path) -> dict[str, str]:
     own = debug and debug[1] in ("verbose", "debug2") and flags and set(flags[1].split(",")) <= OWN_DEBUG_FLAGS
     if not own:
         return {}
-    return {"SLURM_MIRAGE_LOG_LINES": FORMATS, **({} if _CHANGES_BY_ITSELF.search(text) else {"SLURM_MIRAGE_IDLE_CYCLES": "out"})}
+    window = _WINDOW.search(text)
+    seconds = {"SLURM_MIRAGE_BF_WINDOW": str(60 * int(window[1] if window else _DEFAULT_WINDOW))}
+    return {"SLURM_MIRAGE_LOG_LINES": FORMATS, **({} if _CHANGES_BY_ITSELF.search(text) else seconds)}
 
 
 def _slurmctld(directory: Path, layout: Layout, hostname: str) -> Specification:
