@@ -8,9 +8,9 @@
  * - the cycle set one of these times, and none has changed since, but for last_job_update by passes of the main scheduler, which
  *   sets it when it has tried to start a job; and no message came and no job started in a second in which its change would not
  * show;
- * - all jobs that the cycle tested have a planned start that is not over, and none that starts after bf_window has come near it:
- * what changes with time alone (a job that exceeds its limit, the window, priorities that a reservation needs) would show in a job
- *   without a start, or in one of these instants;
+ * - the cycle has started no job, and no start that it has planned is over: else a job exceeds its limit;
+ * - bf_window has not come near the start of a job that would start after it, nor, if a job has no planned start at all, near the
+ *   start or end of another one's plan, after which it may fit;
  * - no job waits for an instant (the replay says so, and a requeued job does), there are no reservations, and slurm.conf has
  *   nothing else by which cycles differ (the daemon's environment says so).
  *
@@ -55,8 +55,10 @@ static int64_t found;                /* last_job_update at the end of a wait; of
 /* What the last cycle said, and the latest time before it; of the backfill scheduler's thread, as is the rest. */
 static struct {
     int64_t tests, plans, left_out;
-    int64_t first_start, last_start; /* planned, in seconds; INT64_MIN: one is not known */
-    int64_t first_in_window;         /* when the first of those after the window comes near it */
+    int64_t first_start, last_start; /* planned, in seconds */
+    int64_t first_after;             /* of the jobs that start after the window */
+    int64_t first_bound;             /* of the starts and ends of plans that are after the window */
+    bool is_unknown;                 /* an instant could not be read */
     time_t before;
 } cycle;
 
@@ -68,7 +70,8 @@ static int64_t present_second(void)
 void begin_plan(void)
 {
     cycle.tests = cycle.plans = cycle.left_out = 0;
-    cycle.first_start = cycle.first_in_window = INT64_MAX;
+    cycle.first_start = cycle.first_after = cycle.first_bound = INT64_MAX;
+    cycle.is_unknown = false;
 }
 
 void test_job(void)
@@ -81,22 +84,34 @@ void leave_job_out(void)
     cycle.left_out++;
 }
 
-void plan_job(const char *start)
+static int64_t second_in(const char *text)
 {
     struct tm parts = {0};
-    const char *end = start ? strptime(start, "%Y-%m-%dT%H:%M:%S", &parts) : NULL;
-    int64_t second = end && !*end ? (int64_t)timegm(&parts) : INT64_MIN;
+    const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) : NULL;
+    if (!end || *end)
+        cycle.is_unknown = true;
+    return (int64_t)timegm(&parts);
+}
+
+static int64_t smaller(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
+void plan_job(const char *start, const char *end)
+{
+    const int64_t bounds[] = {second_in(start), second_in(end)}, last_of_window = present_second() + window;
     cycle.plans++;
-    cycle.last_start = second;
-    if (second < cycle.first_start)
-        cycle.first_start = second;
+    cycle.last_start = bounds[0];
+    cycle.first_start = smaller(cycle.first_start, bounds[0]);
+    for (int i = 0; i < 2; i++)
+        if (bounds[i] > last_of_window - MARGIN)
+            cycle.first_bound = smaller(cycle.first_bound, bounds[i]);
 }
 
 void leave_out_after_window(void)
 {
-    int64_t instant = cycle.last_start == INT64_MIN ? INT64_MIN : cycle.last_start - window - MARGIN;
-    if (instant < cycle.first_in_window)
-        cycle.first_in_window = instant;
+    cycle.first_after = smaller(cycle.first_after, cycle.last_start);
 }
 
 void state_changed(void)
@@ -186,16 +201,18 @@ bool may_change_by_itself(void)
 /* Whether the cycle that has ended in `second` would have the same result again. */
 static bool repeats_itself(int64_t second)
 {
-    bool is_whole = cycle.tests > 0 && (cycle.tests == cycle.plans || cycle.tests == cycle.plans + cycle.left_out);
     bool is_own = cycle.before < second && latest() == second && changed != second;
-    return is_whole && is_own;
+    return cycle.tests > 0 && !cycle.is_unknown && is_own;
 }
 
 /* Whether a cycle now would have the result of the one that has ended in `second`. */
 static bool is_unchanged(int64_t second)
 {
+    bool are_planned = cycle.tests == cycle.plans || cycle.tests == cycle.plans + cycle.left_out;
+    int64_t now = present_second(), seen = now + window + MARGIN;
+    bool is_old = now < cycle.first_start && seen < cycle.first_after && (are_planned || seen < cycle.first_bound);
     return *times[JOBS] == kept && *times[NODES] <= second && *times[PARTITIONS] <= second && *times[RESERVATIONS] <= second &&
-           present_second() < cycle.first_start && present_second() < cycle.first_in_window && !may_change_by_itself();
+           is_old && !may_change_by_itself();
 }
 
 int wait_of_backfill(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline)

@@ -12,12 +12,12 @@
 #pragma GCC visibility push(hidden)
 
 /*
- * Lines about a cycle: it begins, tests a job, plans its start (text as 2026-01-31T12:00:00; null: not known), leaves it out
+ * Lines about a cycle: it begins, tests a job, plans its start and end (as 2026-01-31T12:00:00; null: not known), leaves it out
  * because that is after bf_window, or leaves a job out before that.
  */
 void begin_plan(void);
 void test_job(void);
-void plan_job(const char *start);
+void plan_job(const char *start, const char *end);
 void leave_out_after_window(void);
 void leave_job_out(void);
 

@@ -13,7 +13,7 @@
  *   c  a backfill cycle begins; e: it has tested all jobs; p: another line about a cycle
  *   k  a cycle leaves out a job
  *   t  a cycle tests a job: where not as many are allowed, written only after a cycle that did not test all
- *   a  a cycle plans the start of a job, which is the argument at these words: not needed
+ *   a  a cycle plans the start of a job ("to start at %s, end at %s"): not needed
  *   w  a cycle leaves out a job that would start after bf_window, after it has planned its start
  *   r  a job is requeued: needed, as is any line of its level
  *
@@ -53,6 +53,7 @@ enum kind {
 };
 
 #define PLANNED_START "to start at "
+#define PLANNED_END "end at "
 
 static const char *needed; /* the variable; null: all lines are */
 static _Atomic int64_t allowed;
@@ -109,29 +110,30 @@ static void begin_cycle(void)
     tests = skips = 0;
 }
 
-/* The arguments after the format that are in registers: as PASS_ON keeps them. */
-enum { KEPT_ARGUMENTS = 4 };
-
-static uintptr_t argument(const uintptr_t *kept, unsigned int number)
+/*
+ * An argument after the format, from the registers that the functions below have kept and the stack behind them; null where it is
+ * none of those.
+ */
+static const char *argument(const uintptr_t *kept, unsigned int number)
 {
 #if defined(__x86_64__)
-    return kept[KEPT_ARGUMENTS - number]; /* rax, r9, r8, rcx, rdx */
+    enum { IN_REGISTERS = 4, STACK = 8, LAST = 5 }; /* rax, r9, r8, rcx, rdx, rsi, rdi, the return address, the stack */
+    uintptr_t value = number > LAST ? 0 : number < IN_REGISTERS ? kept[IN_REGISTERS - number] : kept[STACK + number - IN_REGISTERS];
 #else
-    return kept[2 + number]; /* x0, x1, x2, ... */
+    enum { FIRST = 2, LAST = 5 }; /* x0, x1, ... */
+    uintptr_t value = number > LAST ? 0 : kept[FIRST + number];
 #endif
+    return (const char *)value;
 }
 
-/*
- * The text of the start in a line of kind PLAN. kept: the registers that functions below have kept; null where it is none of the
- * arguments in them.
- */
-static const char *planned_start(const char *format, const uintptr_t *kept)
+/* The argument for the conversion at these words of the format; null if it is not known. */
+static const char *text_at(const char *words, const char *format, const uintptr_t *kept)
 {
-    const char *start = strstr(format, PLANNED_START);
+    const char *place = strstr(format, words);
     unsigned int number = 0;
-    for (const char *at = format; start && at < start; at++)
+    for (const char *at = format; place && at < place; at++)
         number += *at == '%';
-    return start && number < KEPT_ARGUMENTS ? (const char *)argument(kept, number) : NULL;
+    return place ? argument(kept, number) : NULL;
 }
 
 /* Called by the functions below. Returns 0 for a line that is left out. */
@@ -161,7 +163,7 @@ __attribute__((used, visibility("hidden"))) int log_line_is_needed(int level, co
     case PART:
         return is_written;
     case PLAN:
-        plan_job(planned_start(format, kept));
+        plan_job(text_at(PLANNED_START, format, kept), text_at(PLANNED_END, format, kept));
         return 0;
     case WINDOW:
         leave_out_after_window();

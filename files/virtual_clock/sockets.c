@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "event_clock.h"
 #include "idle_cycles.h"
-#include "idle_seconds.h"
 #include "slurm_quirks.h"
 #include "virtual_clock.h"
 
@@ -73,7 +72,7 @@ EXPORT int connect(int file, const struct sockaddr *address, socklen_t length)
     int error = errno;
     if (!is_message || !event_stands())
         return real_connect(file, address, length);
-    controller_works();
+    state_changed();
     if (is_daemon())
         wait_for_turn();
     errno = error;

@@ -67,7 +67,7 @@ static void run_cycle(void)
     for (int i = 0; i < tests; i++)
         log_var(4, "%s: %s: test for %p", "backfill", "cycle", (void *)&tests);
     for (int i = 0; i < plans; i++)
-        log_var(4, "%s: %s: %p to start at %s, end at %s", "backfill", "cycle", (void *)&tests, text_of_start(), "never");
+        log_var(4, "%s: %s: %p to start at %s, end at %s", "backfill", "cycle", (void *)&tests, text_of_start(), text_of_start());
     if (strchr(start, AFTER_WINDOW))
         log_var(4, "%s: %p StartTime set to time after current backfill window.", "backfill", (void *)&tests);
     for (int i = 0; i < left_out; i++)

@@ -56,7 +56,7 @@ def cycles(instance: Instance, program: Path, jobs: str, actions: str, variables
         ("100 node", [30, 120]),
         ("100 partition", [30, 120]),
         ("100 reservation", [30, 120]),
-        ("100 job 101 job 200 node", [30, 120, 210]),
+        ("100 job 104 job 200 node", [30, 120, 210]),
         # A change in the second of the cycle does not show in the times, but a message came, a job was submitted or started.
         ("30.5 message", [30, 60]),
         ("30.5 InitPrio", [30, 60]),
@@ -88,7 +88,10 @@ def test_a_cycle_is_run_after_what_may_change_its_result(
     ("jobs", "ran"),
     [
         ("3 2 1 100000", [30]),  # a setting left one out
-        ("3 2 0 100000", ALL),  # one has no planned start
+        # One has no planned start: it may get one when a plan that is after the window comes near.
+        ("3 2 0 100000", [30]),
+        ("3 2 0 86500", ALL),
+        ("3 2 0 87140", [30, *range(150, END, 30)]),
         ("2 2 0 200", [30, *range(210, END, 30)]),  # a start that was planned is over
         ("2 2 0 Unknown", ALL),
         ("0 0 0 100000", ALL),

@@ -170,7 +170,7 @@ def _allocator() -> dict[str, str]:
 
 _CHANGES_BY_ITSELF = re.compile(
     r"^(?:PreemptType=(?!preempt/none)|PreemptMode=(?!off)|(?:Prolog|Epilog)Slurmctld=|SuspendProgram=|BurstBufferType=(?!none)|FederationParameters=|CompleteWait=[1-9]"
-    r"|SchedulerParameters=.*(?:assoc_limit_stop|bf_hetjob|batch_sched_delay=\d\d|extra_constraints))",
+    r"|SchedulerParameters=.*(?:assoc_limit_stop|bf_hetjob|bf_min_(?:age|prio)_reserve|batch_sched_delay=\d\d|extra_constraints))",
     re.MULTILINE | re.IGNORECASE,
 )
 """Settings by which a backfill cycle may decide otherwise than the one before, although no job and no node has changed."""

@@ -60,6 +60,7 @@ FORMATS = """\
 n:TRACE_JOBS
 n:non-runnable
 n:Time limit exhausted
+n:Started %p
 a:to start at %s, end at
 s:InitPrio
 h:being held,
@@ -75,6 +76,7 @@ k:have already checked
 w:after current backfill window
 t:test for %p
 r:equeu
+r:prio_reserve of
 """
 """Words of the formats of lines that are read, here and in freed_processors.py, with their kinds: files/virtual_clock/log_lines.c,
 which keeps slurmctld from writing most others."""
