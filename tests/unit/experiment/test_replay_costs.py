@@ -11,12 +11,11 @@ from slurm_mirage.replay.real_left import Costs
 # Runs on 2 processors with Slurm's defaults: nodes, processors, jobs, virtual seconds, tests of the cycles of the run's own queue,
 # and the replay's real seconds.
 MEASURED = [
-    (100, 400, 400, 427_696, 1_064_034, 324),
-    (100, 100, 250, 70_356, 15_508, 16),
-    (360, 5760, 120, 112_007, 58_235, 85),
-    (360, 5760, 150, 2598, 14_643, 28),
-    (20, 80, 150, 136_900, 193_563, 31),
-    (100, 6400, 150, 155_448, 60_390, 49),
+    (100, 100, 500, 179_970, 154_621, 29),
+    (100, 100, 300, 241_980, 118_757, 20),
+    (40, 320, 250, 225_480, 258_852, 17),
+    (100, 400, 200, 179_970, 314_693, 34),
+    (100, 100, 3, 319_680, 0, 6),
 ]
 
 
