@@ -62,12 +62,13 @@ void set_up_quirks(void)
     is_step = strcmp(program_invocation_short_name, "slurmstepd") == 0;
     is_node = strcmp(program_invocation_short_name, "slurmd") == 0;
     /* A second slurmctld, whose name has a number, only waits as long as the first one runs. */
-    if (event_page && is_controller && !getenv(SCRIPT_MODE) && number_in(DAEMON) == 0)
+    const bool is_scheduler = event_page && is_controller && !getenv(SCRIPT_MODE) && number_in(DAEMON) == 0;
+    if (is_scheduler)
         event_page->scheduler = (int32_t)getpid();
     if (event_page)
         name_waits();
     set_up_log_lines(is_controller);
-    set_up_idle_seconds(is_controller && !getenv(SCRIPT_MODE) && set_up_idle_cycles());
+    set_up_idle_seconds(is_scheduler && set_up_idle_cycles());
     saves_to_memory = is_controller && saves && strcmp(saves, "memory") == 0;
 }
 

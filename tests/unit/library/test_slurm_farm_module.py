@@ -140,6 +140,22 @@ def test_idle_cycles_are_left_out_unless_the_configuration_changes_what_they_dec
     assert ("SLURM_MIRAGE_BF_WINDOW" in slurmctld["environment"]) is are_left_out
 
 
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        ("", "86400"),
+        ("SchedulerParameters=bf_continue,bf_window=2880,bf_window_linear=60\n", "172800"),
+        ("SchedulerParameters=bf_window_linear=60\n", "86400"),
+    ],
+)
+def test_slurmctld_knows_the_window_of_backfilling(params: dict[str, Any], settings: str, seconds: str) -> None:
+    directory = Path(params["directory"])
+    (directory / "etc").mkdir(exist_ok=True)
+    (directory / "etc/slurm.conf").write_text(f"{settings}SlurmctldDebug=verbose\nDebugFlags=TraceJobs,Backfill\n")
+    slurmctld = specifications(directory, layout_of(on_one_host(params)))[1]
+    assert slurmctld["environment"]["SLURM_MIRAGE_BF_WINDOW"] == seconds
+
+
 def test_slurmctld_has_an_allocator_of_its_own_where_there_is_one(
     params: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
