@@ -361,7 +361,7 @@ def test_slurmctld_reads_the_file_that_a_run_chooses_where_there_are_other_confi
     (directory / "etc/active-slurm.conf").symlink_to("../run/slurm.conf")
     after = specifications(directory, layout)[1]
     assert [one["command"][-1] for one in (before, after)] == [f"{directory}/etc/{name}slurm.conf" for name in ("", "active-")]
-    assert after["environment"] == {"SLURM_CONF": after["command"][-1]}
+    assert after["environment"]["SLURM_CONF"] == after["command"][-1]
 
 
 def test_another_resource_manager_is_refused(call: Caller, params: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock import instance_clock
-from slurm_mirage.rm.slurm import job_users
+from slurm_mirage.rm.slurm import daemons, job_users
 from slurm_mirage.rm.slurm.daemons import Layout, specifications
 
 SOURCE = Path(__file__).parents[3] / "files/job_users"
@@ -97,7 +97,8 @@ def test_commands_have_it_beside_the_clock(tmp_path: Path) -> None:
     assert job_users.environment(tmp_path) == {"LD_PRELOAD": f"{tmp_path}/lib/job_users.so"}
 
 
-def test_slurms_daemons_have_it_and_start_again_with_another(tmp_path: Path) -> None:
+def test_slurms_daemons_have_it_and_start_again_with_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemons, "ALLOCATOR", "no/such/library")
     (tmp_path / "etc").mkdir()
     for name in ("munge.key", "mariadb.cnf", "slurmdbd.conf"):
         (tmp_path / "etc" / name).touch()
@@ -105,8 +106,8 @@ def test_slurms_daemons_have_it_and_start_again_with_another(tmp_path: Path) -> 
     layout = Layout("localhost", "/sbin", "/sbin", "localhost", "c", nodes, False, 16999, "/sbin/mariadbd")
 
     def preloaded() -> dict[str, tuple[str, str]]:
-        daemons = specifications(tmp_path, layout)
-        return {daemon["kind"]: (daemon.get("environment", {}).get("LD_PRELOAD", ""), daemon["digest"]) for daemon in daemons}
+        wanted = specifications(tmp_path, layout)
+        return {daemon["kind"]: (daemon.get("environment", {}).get("LD_PRELOAD", ""), daemon["digest"]) for daemon in wanted}
 
     assert {value for value, _ in preloaded().values()} == {""}
     (tmp_path / "lib").mkdir()
