@@ -6,8 +6,7 @@
  * ends in the second in which it began: so another cycle follows, whether or not anything has changed. It has the same result if
  *
  * - the cycle set one of these times, and none has changed since, but for last_job_update by passes of the main scheduler, which
- *   sets it when it has tried to start a job; and no message came and no job started in a second in which its change would not
- * show;
+ *   sets it when it has tried to start a job; no message came and no job started in a second in which that would not show;
  * - the cycle has started no job, and no start that it has planned is over: else a job exceeds its limit;
  * - bf_window has not come near the start of a job that would start after it, nor, if a job has no planned start at all, near the
  *   start or end of another one's plan, after which it may fit;

@@ -1,9 +1,9 @@
 """Idle backfill cycles and seconds that are left out (files/virtual_clock/idle_cycles.c, idle_seconds.c) change no schedule: ten
 workloads and configurations, each with and without them.
 
-Needs root, and builds a cluster of its own name; 20 to 30 minutes:
+Needs root, and builds a cluster of its own name; 20 to 30 minutes, so it is skipped without IDLE_CYCLES:
 
-    pytest -m cluster tests/cluster/test_idle_cycles_real.py
+    IDLE_CYCLES=yes pytest -m cluster tests/cluster/test_idle_cycles_real.py
 
 Without them: slurmctld writes its whole log (SlurmctldDebug=debug3), from which it cannot be known which cycles are idle.
 """
@@ -17,7 +17,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.cluster
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif("IDLE_CYCLES" not in os.environ, reason="skipped: IDLE_CYCLES=yes plays ten workloads twice"),
+]
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = "idle-cycles"
@@ -59,7 +62,8 @@ PAIRS = {
 def play(conf: Path, run: str, words: str) -> Path:
     """Play a workload; returns the run's folder, whatever the verdict."""
     command = ["make", "experiment", f"CLUSTER={CLUSTER}", f"SLURM_CONF={conf}", f"RUN={run}", *words.split()]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {name: value for name, value in os.environ.items() if not name.isupper() or name in ("PATH", "HOME", "LANG")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     folder = ROOT / "results" / run
     assert (folder / "metrics.json").is_file(), done.stdout[-2000:] + done.stderr[-2000:]
     return folder
