@@ -95,6 +95,15 @@ def slurmd_of(params: dict[str, Any]) -> int:
     )
 
 
+def environment_with(params: dict[str, Any], conf: str) -> dict[str, str]:
+    """The environment of slurmctld with this text of its slurm.conf."""
+    directory = Path(params["directory"])
+    (directory / "etc").mkdir(exist_ok=True)
+    (directory / "etc/slurm.conf").write_text(conf)
+    found: dict[str, str] = specifications(directory, layout_of(on_one_host(params)))[1]["environment"]
+    return found
+
+
 @pytest.mark.parametrize(
     ("settings", "is_short"),
     [
@@ -108,11 +117,7 @@ def slurmd_of(params: dict[str, Any]) -> int:
 def test_slurmctld_leaves_out_lines_unless_the_configuration_asks_for_more(
     params: dict[str, Any], settings: str, is_short: bool
 ) -> None:
-    directory = Path(params["directory"])
-    (directory / "etc").mkdir(exist_ok=True)
-    (directory / "etc/slurm.conf").write_text(settings)
-    slurmctld = specifications(directory, layout_of(on_one_host(params)))[1]
-    assert ("SLURM_MIRAGE_LOG_LINES" in slurmctld["environment"]) is is_short
+    assert ("SLURM_MIRAGE_LOG_LINES" in environment_with(params, settings)) is is_short
 
 
 @pytest.mark.parametrize(
@@ -133,11 +138,9 @@ def test_slurmctld_leaves_out_lines_unless_the_configuration_asks_for_more(
 def test_idle_cycles_are_left_out_unless_the_configuration_changes_what_they_decide(
     params: dict[str, Any], setting: str, are_left_out: bool
 ) -> None:
-    directory = Path(params["directory"])
-    (directory / "etc").mkdir(exist_ok=True)
-    (directory / "etc/slurm.conf").write_text(f"{setting}\nSlurmctldDebug=verbose\nDebugFlags=TraceJobs,Backfill\n")
-    slurmctld = specifications(directory, layout_of(on_one_host(params)))[1]
-    assert ("SLURM_MIRAGE_BF_WINDOW" in slurmctld["environment"]) is are_left_out
+    assert (
+        "SLURM_MIRAGE_BF_WINDOW" in environment_with(params, f"{setting}\nSlurmctldDebug=verbose\nDebugFlags=TraceJobs,Backfill\n")
+    ) is are_left_out
 
 
 @pytest.mark.parametrize(
@@ -149,11 +152,10 @@ def test_idle_cycles_are_left_out_unless_the_configuration_changes_what_they_dec
     ],
 )
 def test_slurmctld_knows_the_window_of_backfilling(params: dict[str, Any], settings: str, seconds: str) -> None:
-    directory = Path(params["directory"])
-    (directory / "etc").mkdir(exist_ok=True)
-    (directory / "etc/slurm.conf").write_text(f"{settings}SlurmctldDebug=verbose\nDebugFlags=TraceJobs,Backfill\n")
-    slurmctld = specifications(directory, layout_of(on_one_host(params)))[1]
-    assert slurmctld["environment"]["SLURM_MIRAGE_BF_WINDOW"] == seconds
+    assert (
+        environment_with(params, f"{settings}SlurmctldDebug=verbose\nDebugFlags=TraceJobs,Backfill\n")["SLURM_MIRAGE_BF_WINDOW"]
+        == seconds
+    )
 
 
 def test_slurmctld_has_an_allocator_of_its_own_where_there_is_one(
