@@ -99,6 +99,8 @@ static int64_t smaller(int64_t one, int64_t other)
 
 void plan_job(const char *start, const char *end)
 {
+    if (!is_enabled)
+        return;
     const int64_t bounds[] = {second_in(start), second_in(end)}, last_of_window = present_second() + window;
     cycle.plans++;
     cycle.last_start = bounds[0];

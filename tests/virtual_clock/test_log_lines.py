@@ -90,5 +90,11 @@ def test_what_is_said_again_and_again_is_bounded_by_the_number_of_jobs(builds: B
     assert found == [SUBMITTED, *[HELD] * LINES_A_JOB, SUBMITTED, *[HELD] * LINES_A_JOB]
 
 
+def test_lines_about_planned_starts_are_left_out(builds: Builds, logger: Path) -> None:
+    """Also on a clock of constant speed, where all cycles are run."""
+    lines = [BEGIN, "3 to start at %s, end at %s", END]
+    assert written(builds, logger, lines, "a:to start at %s, end at\nc:beginning\ne:reached end") == [BEGIN, END]
+
+
 def test_a_line_without_a_kind_is_no_pattern(builds: Builds, logger: Path) -> None:
     assert written(builds, logger, ["4 anything", "4 n: text"], "n:\n\nn\nx:anything\nn:text") == ["4 n: text"]

@@ -26,7 +26,7 @@ from ..base.disk import is_full
 from ..base.errors import WrongUse
 from ..base.printing import one_line
 from ..base.strict_json import FLAG, INSTANT, TEXT, Either, Maybe, NotStrict, Number, Object, Shape, Text
-from .last_words import LONGEST
+from .last_words import BY_SIGNAL, LONGEST
 
 FILE = "log/events.jsonl"
 MOST = 1000
@@ -162,5 +162,5 @@ def how_it_ended(event: Mapping[str, Any]) -> str:
         return "killed by signal 9, by a user or by the kernel"
     words = f": {event['words']}" if event["words"] else ""
     if number is not None:
-        return f"ended by signal {number}{words}"
+        return f"{BY_SIGNAL} {number}{words}"
     return f"exit {event['exit']}{words}" if event["exit"] is not None else f"it is not known how{words}"

@@ -12,6 +12,7 @@ from ..base.printing import one_line
 LONGEST = 400  # characters of the last words
 READ = 8000  # bytes that are read at the end of a log
 NO_WORDS = "no error in its log"
+BY_SIGNAL = "ended by signal"
 
 # Slurm: `slurmctld: fatal: text`, or `[time] fatal: text` in its log. munged: `munged: Error: text`. mariadbd: `time [ERROR] text`.
 _FATAL = re.compile(r"(?:^|\s)((?:fatal|Emergency|Alert|Critical): .*|\[ERROR\] .*)")
@@ -51,7 +52,12 @@ def last_words(logs: Iterable[tuple[Path, int]]) -> str:
 
 
 def advice(message: str, directory: Path) -> str:
-    """What to do about the end of a daemon of the instance in `directory`, as the end of a sentence; empty if it is not known."""
+    """What to do about the end of a daemon of the instance in `directory`, as the end of a sentence; empty if it is not known.
+
+    Of a daemon that a signal has ended it is not known: its last error may be about something else.
+    """
+    if message.startswith(BY_SIGNAL):
+        return ""
     return next((f"; {text.format(directory=directory)}" for pattern, text in _ADVICE if pattern.search(message)), "")
 
 

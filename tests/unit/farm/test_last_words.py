@@ -62,3 +62,4 @@ def test_advice(tmp_path: Path) -> None:
     assert "move the files of" in advice("fatal: Can not recover job state, incompatible version", tmp_path)
     assert "slurm.conf" in advice("fatal: The FastSchedule option has been removed.", tmp_path)
     assert advice("fatal: something new", tmp_path) == ""
+    assert advice("ended by signal 11: error: Invalid partition (old) for JobId=6", tmp_path) == "", "its slurm.conf is right"
