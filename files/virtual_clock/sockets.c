@@ -89,7 +89,8 @@ EXPORT int accept(int file, struct sockaddr *restrict address, socklen_t *restri
 {
     is_real();
     int accepted = real_accept(file, address, length);
-    state_changed();
+    if (accepted >= 0)
+        state_changed();
     return accepted;
 }
 
@@ -97,7 +98,8 @@ EXPORT int accept4(int file, struct sockaddr *restrict address, socklen_t *restr
 {
     is_real();
     int accepted = real_accept4(file, address, length, flags);
-    state_changed();
+    if (accepted >= 0)
+        state_changed();
     return accepted;
 }
 

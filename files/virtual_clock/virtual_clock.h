@@ -39,10 +39,10 @@ int __fxstatat(int version, int directory, const char *path, struct stat *status
 /* clang-format off */
 #define REPLACED(X)                                                                                                            \
     X(clock_gettime) X(gettimeofday) X(timespec_get) X(clock_nanosleep) X(ppoll) X(__ppoll_chk) X(pselect) X(epoll_pwait)      \
-    X(epoll_pwait2) X(sigtimedwait) X(pthread_cond_timedwait) X(pthread_cond_wait) X(pthread_cond_clockwait) X(pthread_mutex_timedlock)             \
-    X(pthread_cond_signal) X(pthread_cond_broadcast) X(sem_timedwait) X(sem_clockwait) X(setitimer) X(getitimer)               \
-    X(timer_settime) X(timer_gettime) X(timer_delete) X(fstatat) X(__fxstatat) X(sysinfo) X(socket) X(connect) X(fsync)    \
-    X(accept) X(accept4) X(getnameinfo)
+    X(epoll_pwait2) X(sigtimedwait) X(pthread_cond_timedwait) X(pthread_cond_wait) X(pthread_cond_clockwait)                   \
+    X(pthread_mutex_timedlock) X(pthread_cond_signal) X(pthread_cond_broadcast) X(sem_timedwait) X(sem_clockwait)              \
+    X(setitimer) X(getitimer) X(timer_settime) X(timer_gettime) X(timer_delete) X(fstatat) X(__fxstatat) X(sysinfo)            \
+    X(socket) X(connect) X(fsync) X(accept) X(accept4) X(getnameinfo)
 /* clang-format on */
 #define DECLARE(name) extern __typeof__(name) *real_##name;
 REPLACED(DECLARE)

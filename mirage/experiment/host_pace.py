@@ -59,7 +59,7 @@ class Predicted:
         return self.scheduler + self.rest
 
     def likeness(self, other: Predicted) -> float:
-        """How much alike the replays are: 1 for the same, and half of that for each difference such as four times the nodes."""
+        """How much alike the replays are, from 0 to 1, which is the same run. Each factor of four in the nodes halves it."""
         apart = abs(math.log2(self.nodes / other.nodes)) / 2 + abs(math.log2(self.cpus / other.cpus)) / 2
         apart += 2 * abs(self.scheduler / self._replay - other.scheduler / other._replay)
         apart += abs(math.log2(self._replay / other._replay)) / 4
@@ -67,13 +67,15 @@ class Predicted:
         return float(2.0**-apart)
 
     def likeness_of_host(self, other: Predicted) -> float:
-        """The same of the host: half of 1 if it is 1.4 times as slow, or twice as slow in both as at rest, as other programs come
-        and go."""
+        """How much alike the loads of the host are, from 0 to 1.
+
+        A factor of 1.4 in the slowness halves it. So does a host that was twice as slow as at rest in both: its load changes.
+        """
         apart = 2 * abs(math.log2(self.slow / other.slow)) + math.log2(min(self.slow, other.slow))
         return float(2.0**-apart)
 
     def likeness_around(self, other: Predicted) -> float:
-        """The same of the command around the replay, on that host."""
+        """How much alike what the commands do around the replays is, from 0 to 1."""
         apart = abs(math.log2(self.nodes / other.nodes)) / 2
         return 2.0**-apart * self.likeness_of_host(other) if self.work == other.work else 0.0
 
@@ -90,7 +92,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Corrected:
-    """What to multiply a prediction by, and the factor between the product and both ends of its range."""
+    """A prediction is multiplied by `ratio`; the ends of its range are that times `factor`, and over it."""
 
     ratio: float = 1.0
     factor: float = FIRST_RANGE
