@@ -31,7 +31,6 @@ from mirage.site.site_words import (
     OVERRIDDEN_VALUES,
     PARTITION_OVERRIDDEN,
     PARTITION_TAKEN,
-    PER_USER,
     PLUGINS,
     RENAMED_VALUES,
     RESOURCES,
@@ -40,6 +39,7 @@ from mirage.site.site_words import (
     TAKEN,
     UNKNOWN,
     USUAL,
+    WITHOUT_USERS,
 )
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.hostlist import MOST_NAMES, NotHostList, compress, expand
@@ -345,7 +345,7 @@ def _kept_parts(site: SiteConf, key: str, value: str) -> str:
     kept = []
     for part in value.split(","):
         word, sign, number = part.strip().partition("=")
-        if word.lower() in dropped and not (site.has_users and dropped[word.lower()] == PER_USER):
+        if word.lower() in dropped and not (site.has_users and dropped[word.lower()] in WITHOUT_USERS):
             _leave_out(site, "", f"{key}: {part.strip()}", (SCHEDULING, dropped[word.lower()]))
         elif key.lower() == "schedulerparameters" and word.lower() in RENAMED_VALUES:
             kept.append(f"{RENAMED_VALUES[word.lower()]}{sign}{number}")

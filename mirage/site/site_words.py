@@ -104,11 +104,15 @@ OVERRIDDEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 NO_TOPOLOGY = "no topology: all nodes are equally near"
 PER_USER = "it counts the jobs of a user, and without accounting all jobs belong to one user"
+NO_LIMITS = "without accounting there are no limits, and slurmctld ends by a signal when it looks for QOS (backfill.c)"
+WITHOUT_USERS = (PER_USER, NO_LIMITS)
+"""Why something is left out of a site's configuration without its users."""
 OVERRIDDEN_VALUES: Mapping[str, Mapping[str, str]] = {
     "schedulerparameters": {
         "bf_max_job_user": PER_USER,
         "bf_max_job_user_part": PER_USER,
         "bf_max_job_assoc": PER_USER,
+        "assoc_limit_stop": NO_LIMITS,
         "max_rpc_cnt": "it holds the scheduler back for messages of the site's users; those of the replay come faster by SPEED",
         "max_rpc_count": "it holds the scheduler back for messages of the site's users; those of the replay come faster by SPEED",
     },

@@ -340,6 +340,7 @@ def test_processors_that_do_not_agree_are_those_that_slurm_takes(tmp_path: Path)
             "SchedulerParameters=bf_max_job_user=9,defer,bf_max_job_user_part=2,max_rpc_cnt=8,bf_max_job_assoc=1,bf_max_job_part=7",
             {"SchedulerParameters": "defer,bf_max_job_part=7"},
         ),
+        ("SchedulerParameters=assoc_limit_stop,bf_continue", {"SchedulerParameters": "bf_continue"}),
         ("SchedulerParameters=max_job_bf=50", {"SchedulerParameters": "bf_max_job_test=50"}),
         (
             "SchedulerParameters=bf_max_job_array_resv=5,default_queue_depth=9",
