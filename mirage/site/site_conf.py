@@ -154,6 +154,7 @@ def read(path: Path | str, accounting: str = "auto") -> SiteConf:
     for line in files.lines():
         kind, name = line.words[0]
         if line.is_setting:
+            _check(line)
             continue
         if kind.lower() in defaults:
             own = {key.lower(): (key, value) for key, value in line.words[1:]}
@@ -206,6 +207,16 @@ def read(path: Path | str, accounting: str = "auto") -> SiteConf:
     except WrongUse as error:
         raise WrongUse(error.message, parameter="slurm_conf") from None
     return site
+
+
+def _check(line: Line) -> None:
+    """Raises WrongUse with the line for a taken setting whose value Slurm would read otherwise if it were written again."""
+    for key, value in line.words:
+        if key.lower() in _TAKEN:
+            try:
+                conf.setting(line.where, key, value)
+            except WrongUse as error:
+                raise WrongUse(error.message, parameter="slurm_conf") from None
 
 
 def _has_database(settings: Settings) -> bool:

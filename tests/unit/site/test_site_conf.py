@@ -8,7 +8,7 @@ from pathlib import Path
 import line_values
 import pytest
 import slurm_reader
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from mirage.site import own_parser, site_conf, site_words
@@ -422,6 +422,7 @@ def test_a_number_of_gpus_of_thousands_of_digits_is_left_out() -> None:
     )
 
 
+@example('"\u3000')
 @given(line_values.values)
 def test_a_setting_comes_out_letter_by_letter_or_is_refused_with_its_line(
     tmp_path_factory: pytest.TempPathFactory, value: str
