@@ -34,6 +34,9 @@ ACTIONS = (
     *NODE_ACTIONS, RESERVE, RELEASE, SET, CONFIGURE, KILL_CONTROLLER, FAILOVER, TAKE_BACK, *JOB_ACTIONS, RUN,
 )  # fmt: skip
 
+_SHOWN = frozenset({DOWN, DRAIN, RESUME, RESERVE, RELEASE, CANCEL, HOLD, RELEASE_JOB})
+"""Actions after which slurmctld's times of the last changes of jobs, nodes, partitions or reservations differ."""
+
 _SHAPE = Object({"at": LENGTH, "action": TEXT, "target": TEXT, "argument": TEXT})
 
 
@@ -61,6 +64,14 @@ class ClusterEvent:
     action: str
     target: str = ""
     argument: str = ""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the scheduler sees by the times of the last changes that it happened, and time alone changes nothing after it.
+
+        Limits of accounts and settings of the scheduler have no such time. A node that is silent is found later, by a ping.
+        """
+        return self.action in _SHOWN
 
 
 def events_of(settings: RunSettings) -> list[ClusterEvent]:

@@ -113,7 +113,7 @@ class Replay:
         )
         self.events = EventPlayer(self.submitter, events, self.instance, self._end_controller)
         self.submitter.player = self.events
-        self.changes_by_itself = bool(events) or any(row.waits_for_instant for row in self.plan)
+        self.changes_by_itself = not all(event.is_shown for event in events) or any(row.waits_for_instant for row in self.plan)
         self.driver: int | None = None
         self.recovery = Recovery(self.submitter)
         self.companion = beside(run_settings, folder, lock, self.clock, self._is_known) if beside else None

@@ -24,7 +24,9 @@ from slurm_mirage.jobs.cluster_events import ClusterEvent, as_settings, events_o
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.replay.actions import Happen, Submit, actions_of
 from slurm_mirage.replay.cluster_events import Away
+from slurm_mirage.replay.process import Waker
 from slurm_mirage.replay.replay import Replay
+from slurm_mirage.rm import registry
 
 __all__ = ["run"]
 
@@ -48,6 +50,16 @@ def test_events_come_at_their_instants_before_the_submissions_of_the_same_instan
     planned = [event(0, 0, "drain", "n1"), event(1, 10, "resume", "n1"), event(2, 15, "down", "n1"), event(3, 99, "resume", "n1")]
     order = [(type(action), action.index) for action in actions_of(rows, planned)]
     assert order == [(Happen, 0), (Submit, 0), (Happen, 1), (Submit, 1), (Happen, 2), (Submit, 2), (Happen, 3)]
+
+
+def test_after_which_events_time_alone_may_change_what_the_scheduler_decides(run: Run) -> None:
+    shown = ["cancel", "down", "drain", "hold", "release", "release-job", "reserve", "resume"]
+    assert sorted(action for action in cluster_events.ACTIONS if event(0, 0.1, action).is_shown) == shown
+    lock = os.open(run.folder / "replay.lock", os.O_RDWR | os.O_CREAT)
+    for actions, changes in (([], False), (shown, False), ([*shown, "fail"], True), (["set"], True)):
+        plan(run, 1, *(event(number, 0.1, action) for number, action in enumerate(actions)))
+        assert Replay(run.folder, lock, Waker(run.time), registry.connect).changes_by_itself is changes
+    os.close(lock)
 
 
 def test_each_event_is_carried_out_once_and_counted(run: Run) -> None:
