@@ -71,7 +71,7 @@ class ClusterEvent:
 
         Limits of accounts and settings of the scheduler have no such time. A node that is silent is found later, by a ping.
         """
-        return self.action in _SHOWN
+        return self.action in _SHOWN or (self.action == SET and self.target.startswith(("partition ", "node ")))
 
 
 def events_of(settings: RunSettings) -> list[ClusterEvent]:

@@ -55,6 +55,8 @@ def test_events_come_at_their_instants_before_the_submissions_of_the_same_instan
 def test_after_which_events_time_alone_may_change_what_the_scheduler_decides(run: Run) -> None:
     shown = ["cancel", "down", "drain", "hold", "release", "release-job", "reserve", "resume"]
     assert sorted(action for action in cluster_events.ACTIONS if event(0, 0.1, action).is_shown) == shown
+    of_set = {"partition batch": True, "node n1": True, "job 100": False, "account a": False, "user u": False, "qos q": False}
+    assert {target: event(0, 0.1, "set", target).is_shown for target in of_set} == of_set
     lock = os.open(run.folder / "replay.lock", os.O_RDWR | os.O_CREAT)
     for actions, changes in (([], False), (shown, False), ([*shown, "fail"], True), (["set"], True)):
         plan(run, 1, *(event(number, 0.1, action) for number, action in enumerate(actions)))
