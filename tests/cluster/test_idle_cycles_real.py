@@ -1,5 +1,5 @@
-"""Idle backfill cycles and seconds that are left out (files/virtual_clock/idle_cycles.c, idle_seconds.c) change no schedule: ten
-workloads and configurations, each with and without them.
+"""Idle backfill cycles and seconds that are left out (files/virtual_clock/idle_cycles.c, idle_seconds.c) change no schedule: workloads
+and configurations, each with and without them.
 
 Needs root, and builds a cluster of its own name; 20 to 30 minutes, so it is skipped without IDLE_CYCLES:
 
@@ -20,7 +20,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif("IDLE_CYCLES" not in os.environ, reason="skipped: IDLE_CYCLES=yes plays ten workloads twice"),
+    pytest.mark.skipif("IDLE_CYCLES" not in os.environ, reason="skipped: IDLE_CYCLES=yes plays eleven workloads twice"),
 ]
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +44,17 @@ AccountingStorageEnforce=associations,limits,qos
 """
 AGE = "PriorityType=priority/multifactor\nPriorityWeightAge=1000\nPriorityWeightJobSize=1000\nPriorityMaxAge=0-2\n"
 LUBLIN = "MODEL=lublin JOBS=150"
+EVENTS = """\
+1h,drain,n[1-3],disks
+2h,set,partition batch,MaxTime=2-00:00:00
+3h,hold,20,
+4h,resume,n[1-3],
+5h,reserve,upgrade,start=8h duration=2h nodes=ALL flags=MAINT
+6h,release-job,20,
+7h,cancel,30,
+13h,set,node n5,Weight=9
+9h,release,upgrade,
+"""
 PAIRS = {
     "plain": (8, 4, "", f"{LUBLIN} LOAD=1.2"),
     "short window": (16, 4, "SchedulerParameters=bf_window=60\n", f"{LUBLIN} LOAD=1.5 SEED=2"),
@@ -56,6 +67,7 @@ PAIRS = {
     "young jobs without reservations": (
         16, 4, f"{AGE}SchedulerParameters=bf_min_age_reserve=3600\n", f"{LUBLIN} LOAD=1.5 SEED=9",
     ),
+    "events": (16, 4, "", f"{LUBLIN} LOAD=1.5 SEED=10"),
     "whole nodes of a model with many short jobs": (20, 8, "", "MODEL=raijin JOBS=200 LOAD=2"),
 }  # fmt: skip
 
@@ -83,6 +95,9 @@ def test_the_schedule_is_the_same(tmp_path: Path, name: str) -> None:
     given = re.search(r"^SchedulerParameters=(.*)\n", settings, re.MULTILINE)
     parameters = [given[1]] if given else []
     others = settings.replace(given[0], "") if given else settings
+    if name == "events":
+        (tmp_path / "events.csv").write_text("instant,action,target,argument\n" + EVENTS)
+        words += f" EVENTS={tmp_path / 'events.csv'}"
     for which, more in (("without", ["bf_min_prio_reserve=1"]), ("with", ["bf_interval=30"] if not given else [])):
         conf = tmp_path / f"{which}.conf"
         line = f"SchedulerParameters={','.join(parameters + more)}\n"
