@@ -1,5 +1,5 @@
-"""Idle backfill cycles and seconds that are left out (files/virtual_clock/idle_cycles.c, idle_seconds.c) change no schedule: workloads
-and configurations, each with and without them.
+"""Idle backfill cycles and seconds that are left out (files/virtual_clock/idle_cycles.c, idle_seconds.c) change no schedule:
+workloads and configurations, each with and without them.
 
 Needs root, and builds a cluster of its own name; 20 to 30 minutes, so it is skipped without IDLE_CYCLES:
 
