@@ -101,12 +101,15 @@ def _lines(name: str, text: str) -> Iterator[Line]:
 
 
 def _joined(fields: list[str], columns: list[str]) -> list[str]:
-    """The fields of a line in which a host list, or an argument that is the last column, has commas without quotes."""
+    """The fields of a line in which a host list, or an argument that is the last column, has commas without quotes.
+
+    An argument beside the column source, as in a run's own file, is in quotes.
+    """
     joined: list[str] = []
     for field in fields:
-        if joined and (
-            joined[-1].count("[") > joined[-1].count("]") or (len(joined) == len(columns) and columns[-1] == HEADING[-1])
-        ):
+        is_quoted = SOURCE in columns and columns[: len(joined)][-1:] == [HEADING[-1]]
+        is_open = joined and joined[-1].count("[") > joined[-1].count("]") and not is_quoted
+        if is_open or (joined and len(joined) == len(columns) and columns[-1] == HEADING[-1]):
             joined[-1] += f",{field}"
         else:
             joined.append(field)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import line_values
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from mirage.cluster_events import checks, planned, user_file
@@ -331,6 +331,7 @@ def test_any_line_is_read_or_one_message(tmp_path_factory: pytest.TempPathFactor
         assert "\n" not in str(error)
 
 
+@example("[")
 @given(line_values.values)
 def test_a_command_is_read_again_letter_by_letter_or_refused(tmp_path_factory: pytest.TempPathFactory, command: str) -> None:
     path, command = tmp_path_factory.mktemp("events") / "events.csv", command.strip()
