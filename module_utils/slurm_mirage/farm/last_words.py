@@ -52,9 +52,9 @@ def last_words(logs: Iterable[tuple[Path, int]]) -> str:
 
 
 def advice(message: str, directory: Path) -> str:
-    """What to do about the end of a daemon of the instance in `directory`, as the end of a sentence; empty if it is not known.
+    """What the user can do after a daemon of the instance in `directory` has ended with `message`, to be appended to a sentence.
 
-    Of a daemon that a signal has ended it is not known: its last error may be about something else.
+    Empty if that is not known, as after a signal: the last error in the log may have another cause.
     """
     if message.startswith(BY_SIGNAL):
         return ""

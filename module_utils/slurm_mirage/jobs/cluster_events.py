@@ -67,9 +67,9 @@ class ClusterEvent:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the scheduler sees by the times of the last changes that it happened, and time alone changes nothing after it.
+        """Whether slurmctld notes the time of this change, of a job, node, partition or reservation: a backfill cycle follows.
 
-        Limits of accounts and settings of the scheduler have no such time. A node that is silent is found later, by a ping.
+        It notes none for limits of accounts and settings of the scheduler. A ping finds a silent node only later.
         """
         return self.action in _SHOWN or (self.action == SET and self.target.startswith(("partition ", "node ")))
 
