@@ -18,15 +18,30 @@ struct virtual_clock {
 
 static struct virtual_clock virtual_clock = {0, 0, SECOND};
 
+enum {
+    AT_ONCE = 50000,   /* ns: two clocks that were read within this time show the same instant */
+    MOST_READINGS = 20 /* after so many readings that took longer the last one counts: the host is that busy */
+};
+
 struct instant now(void)
 {
     int64_t monotonic = clock_ns(CLOCK_MONOTONIC);
     int64_t time;
 
-    if (!on_event_clock)
-        return (struct instant){monotonic, monotonic, clock_ns(CLOCK_REALTIME)};
-    time = event_now();
-    return (struct instant){monotonic, time, time};
+    if (on_event_clock) {
+        time = event_now();
+        return (struct instant){monotonic, time, time};
+    }
+    /* The process may lose the processor between the two readings. */
+    for (int readings = 1;; readings++) {
+        int64_t after;
+
+        time = clock_ns(CLOCK_REALTIME);
+        after = clock_ns(CLOCK_MONOTONIC);
+        if (after - monotonic <= AT_ONCE || readings == MOST_READINGS)
+            return (struct instant){monotonic, monotonic, time};
+        monotonic = after;
+    }
 }
 
 int64_t virtual_length(int64_t real)

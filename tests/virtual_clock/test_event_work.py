@@ -381,14 +381,14 @@ def test_an_answer_from_outside_is_late_since_its_request(bpf_instance: Instance
 
 
 def test_what_nobody_has_asked_for_was_not_under_way(bpf_instance: Instance) -> None:
-    """A message from outside, and a timer of a program that is not on the clock: the last jump at most, of 0.1 s."""
+    """A message from outside, and a timer of a program that is not on the clock: the last jump at most of each, of 0.1 s."""
     bpf_instance.drive()
     bpf_instance.start(bpf_instance.builds.event_probe, "naps", "1000000000")
     reader = bpf_instance.start("cat", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert reader.stdin is not None
 
     def counts_little() -> bool:
-        """On a busy host something else may be a false quiet."""
+        """On a busy host more may be false quiets, and of some of them all jumps count."""
         time.sleep(0.3)  # longer than anything is taken to be under way
         before = bpf_instance.figures()
         assert reader.stdin is not None
@@ -398,7 +398,8 @@ def test_what_nobody_has_asked_for_was_not_under_way(bpf_instance: Instance) -> 
         subprocess.run(["sleep", "0.3"], user=bpf_instance.user, group=bpf_instance.user, extra_groups=[], check=True)
         after = bpf_instance.figures()
         assert after["jumps"] - before["jumps"] > 10
-        return after["false_quiet_ns"] - before["false_quiet_ns"] <= SECOND // 2
+        times = after["false_quiets"] - before["false_quiets"]
+        return after["false_quiet_ns"] - before["false_quiet_ns"] <= times * (SECOND // 10 + TICK)
 
     wait_until(counts_little, "no more than the last jumps")
 
