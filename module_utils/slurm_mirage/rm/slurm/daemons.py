@@ -37,7 +37,7 @@ KINDS = (MUNGED, CLOCK, MARIADBD, SLURMDBD, SLURMCTLD, SECOND_SLURMCTLD, SLURMD,
 ALLOCATOR = "usr/lib/*-linux-gnu/libjemalloc.so.2"
 """A memory allocator for slurmctld, in which a backfill cycle takes and gives back memory for each job that it tests. Without the
 library slurmctld has that of the C library."""
-_KEEPS_MEMORY = "dirty_decay_ms:3600000,muzzy_decay_ms:0,narenas:2"
+_MALLOC_CONF = "dirty_decay_ms:3600000,muzzy_decay_ms:0,narenas:2"
 """Gives memory back that was not used for an hour of the cluster's time, which is some real seconds. By its default of 10 s it
 would do so again and again; where it never did, slurmctld of 3,600 nodes took 810 MB in a run, and 112 MB without the library."""
 OWN_DEBUG_FLAGS = {"NO_CONF_HASH", "TraceJobs", "Backfill"}
@@ -166,7 +166,7 @@ def _clock(directory: Path) -> Specification:
 
 def _allocator() -> dict[str, str]:
     found = next(Path("/").glob(ALLOCATOR), None)
-    return {} if found is None else {processes.PRELOAD: str(found), "MALLOC_CONF": _KEEPS_MEMORY}
+    return {} if found is None else {processes.PRELOAD: str(found), "MALLOC_CONF": _MALLOC_CONF}
 
 
 _CHANGES_BY_ITSELF = re.compile(
