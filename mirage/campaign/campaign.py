@@ -110,10 +110,10 @@ class Campaign:
         played = knobs.with_values({name: first[name] for name in ("CONFIG", "RM")}).at_speed(speed or knobs.clock.speed)
         base = Prepared.make(played, origin.trace, shrinks[0])
         prepared = {
-            label: replace(base, knobs=played.with_values(arm))
-            if set(arm) <= {"CONFIG", "RM"}
-            else Prepared.make(played.with_values(arm), origin.trace, shrinks[0])
-            for label, arm in arms.items()
+            label: replace(base, knobs=own)
+            if set(arms[label]) <= {"CONFIG", "RM"} or own == played
+            else Prepared.make(own, origin.trace, shrinks[0])
+            for label, own in ((label, played.with_values(arm)) for label, arm in arms.items())
         }
         for label, one in prepared.items():
             _check_events(label, one)
@@ -223,7 +223,8 @@ class Campaign:
         at_work = preflight.running(cluster)
         own = {self.folder.name, *(part.name() for part in self.parts)}
         preflight.nothing_disturbed(knobs, at_work if at_work in own else self.folder.name)
-        preflight.has_room(knobs)
+        largest = max((one.knobs.nodes for one in self.prepared.values()), key=lambda nodes: nodes.count)
+        preflight.has_room(replace(knobs, nodes=largest))
         preflight.no_leftover(cluster, self.folder)
         for part in self.parts:
             preflight.no_leftover(cluster, part.folder, part.name())

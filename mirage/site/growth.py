@@ -255,6 +255,13 @@ def kinds_of(classes: Sequence[NodeClass], partitions: Sequence[Mapping[str, str
     return [Kind(prefix, *key, tuple(names)) for key, (prefix, names) in found.items()]
 
 
+def meant(step: Step, kinds: Sequence[Kind]) -> list[Kind]:
+    """The kinds of nodes of the grown machine that a step is about: those of its new type of GPUs, or of its class."""
+    if step.type:
+        return [kind for kind in kinds if any(gres.type == step.type for gres in kind.gpus)]
+    return _chosen(step, kinds)
+
+
 def _next(classes: Sequence[NodeClass], prefix: str) -> int:
     """The number after all that nodes with this prefix have."""
     return max(one.first + one.count for one in classes if one.prefix == prefix)
@@ -274,7 +281,9 @@ def _shares(step: Step, kinds: Sequence[Kind]) -> Iterator[tuple[Kind, int, Word
         if not having:
             raise WrongUse(f"{step.words}: {step.name} has no GPUs, so they have no type", PARAMETER)
         if any(gres.type == step.type for kind in kinds for gres in kind.gpus):
-            raise WrongUse(f"{step.words}: GPUs of type {step.type} are there already; it may be {step.type}:+{step.count}", PARAMETER)
+            raise WrongUse(
+                f"{step.words}: GPUs of type {step.type} are there already; it may be {step.type}:+{step.count}", PARAMETER
+            )
         most = max(having, key=lambda kind: sum(int(gres.count) for gres in kind.gpus))
         yield most, step.count, _with_type(most, step.type)
         return
@@ -348,15 +357,20 @@ def of_site(site: SiteConf, text: str) -> SiteConf:
 # ---- what does not grow ----
 
 
-def in_short(more: Grown, site: SiteConf | None) -> list[str]:
-    """Lines about new nodes: what they copy, and what of the configuration stays as it was and may keep them idle."""
+def in_short(more: Grown) -> list[str]:
+    """Lines about new nodes: what they copy."""
     lines = []
     for new in more.added:
         listed = f" in {', '.join(new.like.partitions)}" if new.like.partitions else ""
         changed = f", with {word(new.extra, 'Gres')}" if new.step.type else ""
         weight = f", Weight={value}" if (value := word(new.extra, "Weight")) else ""
         lines.append(f"{new.names} like {new.like.in_words}{listed}{changed}{weight}")
-    return lines + ([f"stays as it is, and may keep new nodes idle: {', '.join(caps)}"] if (caps := limits_of(site)) else [])
+    return lines
+
+
+def caps_in_short(site: SiteConf | None) -> list[str]:
+    """A line about what of the configuration stays as it was and may keep new nodes idle; none if nothing does."""
+    return [f"stays as it is, and may keep new nodes idle: {', '.join(caps)}"] if (caps := limits_of(site)) else []
 
 
 def limits_of(site: SiteConf | None) -> list[str]:
@@ -368,9 +382,7 @@ def limits_of(site: SiteConf | None) -> list[str]:
     if site.accounts is not None:
         for one in site.accounts.associations:
             counts.update(f"{key}={value}" for key, value in one["words"].items() if _is_cap(key))
-        qos = [
-            f"{key}={value} of QOS {one['name']}" for one in site.accounts.qos for key, value in one.items() if _is_cap(key)
-        ]
+        qos = [f"{key}={value} of QOS {one['name']}" for one in site.accounts.qos for key, value in one.items() if _is_cap(key)]
     found = [f"{limit} of {count} association{'s' if count > 1 else ''}" for limit, count in counts.items()]
     of_partitions = [
         f"{key}={value} of partition {one['name']}"

@@ -123,9 +123,7 @@ def with_nodes(text: str, added: Iterable[tuple[Sequence[str], Sequence[str]]]) 
 
     text: as `tree` makes it. added: for each kind of nodes the names of those that are copied, and of the new ones
     """
-    switches = {
-        one.names: (expand(one.nodes), expand(one.switches)) for one in of_lines(conf_lines.parsed(text, CONF))
-    }
+    switches = {one.names: (expand(one.nodes), expand(one.switches)) for one in of_lines(conf_lines.parsed(text, CONF))}
     size = max((len(own) for own, _ in switches.values()), default=1)
     leaf_of = {node: name for name, (own, _) in switches.items() for node in own}
     number = 0
