@@ -487,7 +487,7 @@ TABLE: tuple[Knob, ...] = (
         "",
         grow,
         "CLASS:+COUNT, several machines separated by semicolons: gpu:+8; cpu:+32 (docs/growth.md)",
-        "compare: the machine with more nodes against the machine as it is: gpu:+8; cpu:+32; gpu:type=h100:8 factor=0.5 (docs/growth.md)",
+        "compare: the machine with more nodes, under CONFIG, against the machine as it is: gpu:+8; cpu:+32 (docs/growth.md)",
         ("compare",),
         shown="none",
         is_input=True,
