@@ -201,8 +201,8 @@ class _Comparison:
             "classes": classes,
             "validity": {"valid": not (invalid or unsure), "invalid": invalid, "inconclusive": unsure},
         }
-        rounded: dict[str, Any] = _rounded(content)
-        return rounded
+        made: dict[str, Any] = rounded(content)
+        return made
 
     def add_claims(self, name: str) -> dict[str, Any]:
         """Compare a metric over all jobs; its claims are added to `claims`. Returns its member of comparison.json."""
@@ -341,12 +341,12 @@ def _rms(gaps: Floats) -> float:
     return float(np.sqrt(np.mean(gaps**2)))
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Numbers to ten digits, NaN as null, tuples as lists."""
     if isinstance(value, dict):
-        return {name: _rounded(inner) for name, inner in value.items()}
+        return {name: rounded(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_rounded(inner) for inner in value]
+        return [rounded(inner) for inner in value]
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     return value
