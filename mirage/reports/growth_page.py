@@ -13,8 +13,8 @@ def section(growth: Mapping[str, Any]) -> Section:
     """What more nodes bring, by machine and by class of nodes, and why new nodes were idle."""
     machines = growth["machines"]
     words = (
-        f"Waits are those of the {number(growth['common_jobs'])} jobs that started in all runs. Use, backlog and idle nodes are over "
-        "the time in which jobs were submitted. The backlog is the processor hours of the jobs that waited."
+        f"Waits are those of the {number(growth['common_jobs'])} jobs that started in all runs. Use, backlog and idle "
+        "nodes are over the time in which jobs were submitted. The backlog is the processor hours of the jobs that waited."
     )
     points = [sentence for one in machines for sentence in one["words"]]
     parts = [Part("", points=points)] if points else []

@@ -87,7 +87,7 @@ def _steps(words: Sequence[str]) -> Iterator[Step]:
     count = 0
     for each in words:
         match = _STEP.fullmatch(each)
-        if match is not None and (match["sign"] or match["name"]):
+        if match is not None and (match["sign"] or match["name"] or match["type"]):
             if step is not None:
                 yield step
             count += 1
@@ -157,7 +157,8 @@ def label_of(arm: Sequence[Step]) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """Nodes that are alike: in words, and in the partitions that list them. names: of all of them, in order of their classes"""
+    """Nodes that are alike: in the text before their numbers, in words, and in the partitions that list them. names: of all of
+    them, in order of their classes"""
 
     prefix: str
     cpus: int
@@ -245,14 +246,12 @@ def kinds_of(classes: Sequence[NodeClass], partitions: Sequence[Mapping[str, str
         text = next((value_of(value) for key, value in one.items() if key.lower() == "nodes"), "ALL")
         for name in expand(text) if text.upper() != "ALL" else ():
             listing.setdefault(name, []).append(one["name"])
-    found: dict[tuple[int, Words, tuple[str, ...]], tuple[str, list[str]]] = {}
+    found: dict[tuple[str, int, Words, tuple[str, ...]], list[str]] = {}
     for of_class in classes:
         for name in of_class.each:
-            key = of_class.cpus, of_class.extra, tuple(listing.get(name, ()))
-            names = found[key][1] if key in found else []
-            names.append(name)
-            found[key] = of_class.prefix, names
-    return [Kind(prefix, *key, tuple(names)) for key, (prefix, names) in found.items()]
+            key = of_class.prefix, of_class.cpus, of_class.extra, tuple(listing.get(name, ()))
+            found.setdefault(key, []).append(name)
+    return [Kind(*key, tuple(names)) for key, names in found.items()]
 
 
 def meant(step: Step, kinds: Sequence[Kind]) -> list[Kind]:
@@ -299,7 +298,7 @@ def _shares(step: Step, kinds: Sequence[Kind]) -> Iterator[tuple[Kind, int, Word
 def _chosen(step: Step, kinds: Sequence[Kind]) -> list[Kind]:
     """The kinds that the name of a step means."""
     if not step.name:
-        if len(kinds) == 1:
+        if len({(kind.cpus, kind.extra, kind.partitions) for kind in kinds}) == 1:
             return [*kinds]
         raise WrongUse(f"{step.words}: nodes are not all alike; it may name a class: {_names(kinds)}", PARAMETER)
     for names in _NAMES:
