@@ -146,11 +146,9 @@ def _words(machine: Mapping[str, Any], now: Mapping[str, Any], *, is_charged: bo
         yield f"{label}: {one['names']}: {use}, nodes idle {percent(one['idle'])}{' (' + causes + ')' if causes else ''}"
     if machine["cost"] is not None:
         hours = machine["hours_avoided"]
-        what = (
-            f"{three_digits(machine['cost_of_an_hour'])} for each of {number(round(hours))} hours of waiting avoided"
-            if machine["cost_of_an_hour"] is not None
-            else "no waiting is avoided"
-        )
+        what = "no waiting is avoided"
+        if machine["cost_of_an_hour"] is not None:
+            what = f"{three_digits(machine['cost_of_an_hour'])} for each hour of waiting avoided ({number(hours)} in all)"
         yield f"{label}: the new nodes cost {number(round(machine['cost']))} while jobs were submitted: {what}"
     took, before = machine["scheduler_seconds"], now["scheduler_seconds"]
     if not is_charged and took and before and took > LONGER * before:
