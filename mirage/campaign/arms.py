@@ -48,10 +48,6 @@ def of_configurations(knobs: Knobs) -> Arms:
     return {label: {"CONFIG": name, "RM": owner} for label, (owner, name) in zip(called, pairs, strict=True)}
 
 
-NOW = "now"
-"""The label of the machine without the nodes of GROW."""
-
-
 def grown_machines(knobs: Knobs) -> tuple[Arms, list[str]]:
     """The machine as it is and one arm for each machine of GROW, and lines about the new nodes of each.
 
@@ -62,7 +58,7 @@ def grown_machines(knobs: Knobs) -> tuple[Arms, list[str]]:
         what = f"partition {name} of configs/{knobs.scheduler.config}.yml lists its nodes"
         raise WrongUse(f"{what}; it may be with partitions of all nodes, or with SLURM_CONF or SITE", growth.PARAMETER)
     machine, steps = knobs.nodes.machine, growth.arms(knobs.scheduler.grow)
-    arms: dict[str, Mapping[str, Value]] = {NOW: {"GROW": ""}}
+    arms: dict[str, Mapping[str, Value]] = {growth.NOW: {"GROW": ""}}
     lines: list[str] = []
     for label, arm in zip(labels([growth.label_of(one) for one in steps]), steps, strict=True):
         try:

@@ -69,9 +69,11 @@ def computed(folder: Path, members: Sequence[Member], margin: float = MARGIN) ->
     from mirage.campaign import growth_results
     from mirage.statistics.comparison import compare  # imports scipy, which other targets do not need
 
-    growth = growth_results.member(folder, RunFolder(folder).experiment)
-    content = compare(runs_of(folder, members), margin, machines=growth is not None)
-    return content if growth is None else content | {"growth": growth}
+    experiment = RunFolder(folder).experiment
+    if not growth_results.is_growth(experiment):
+        return compare(runs_of(folder, members), margin)
+    content = compare(runs_of(folder, members), margin, machines=True)
+    return content | {"growth": growth_results.member(folder, experiment, content["metrics"]["wait_mean"])}
 
 
 def runs_of(folder: Path, members: Sequence[Member]) -> list[Run]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from mirage.campaign.arms import NOW
 from mirage.records import class_use
 from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import of_run
-from mirage.site.growth import Step, arms
+from mirage.site.growth import NOW, Step, arms
 from mirage.statistics.comparison import rounded
+from mirage.statistics.comparison_text import DIFFERENT, THESE_JOBS
 from mirage.text.words import counted, duration, number, percent, three_digits
 from mirage.verdict.event_clock import charges
 from slurm_mirage.base.errors import WrongUse
@@ -28,10 +28,8 @@ def is_growth(experiment: Mapping[str, Any]) -> bool:
     return f"{NOW} GROW" in experiment.get("inputs", {})
 
 
-def member(folder: Path, experiment: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The member of a finished comparison in `folder`; None for one of other things than machines."""
-    if not is_growth(experiment):
-        return None
+def member(folder: Path, experiment: Mapping[str, Any], waits: Mapping[str, Any]) -> dict[str, Any]:
+    """The member of a finished comparison of machines in `folder`. waits: the metric wait_mean in its comparison.json"""
     runs: dict[str, list[RunFolder]] = {}
     for one in experiment["comparison"]:
         runs.setdefault(one["label"], []).append(RunFolder(folder / one["folder"]))
@@ -45,8 +43,10 @@ def member(folder: Path, experiment: Mapping[str, Any]) -> dict[str, Any] | None
         now = machines[0] if machines else found
         machines.append({"label": label, "grow": text, **found, **_price(steps, found, now, len(common))})
     is_charged = any(charges(run.metrics["validity"]) for of_label in runs.values() for run in of_label)
+    verdicts = {pair["configuration"]: pair[THESE_JOBS]["verdict"] for pair in waits["pairs"] if pair["baseline"] == NOW}
     for one in machines:
-        one["words"] = [*_words(one, machines[0], is_charged=is_charged)]
+        is_sure = verdicts.get(one["label"]) in DIFFERENT
+        one["words"] = [*_words(one, machines[0], is_sure=is_sure, is_charged=is_charged)]
     made: dict[str, Any] = rounded({"baseline": NOW, "common_jobs": len(common), "machines": machines})
     return made
 
@@ -72,22 +72,23 @@ def _mean(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
     def value(values: Sequence[Any]) -> Any:
         first = values[0]
-        if isinstance(first, list) and first and isinstance(first[0], Mapping) and "names" in first[0]:
-            return [_mean(of_class) for of_class in zip(*values, strict=True)]
-        if isinstance(first, (float, int)) and not isinstance(first, bool):
-            return (
-                None
-                if None in values
-                else sum(values) / len(values)
-                if isinstance(first, float)
-                else round(sum(values) / len(values))
-            )
-        return None if None in values else first
+        if None in values:
+            return None
+        if isinstance(first, bool) or not isinstance(first, (float, int, list)):
+            return first
+        if isinstance(first, list):
+            return [_mean(of_class) for of_class in zip(*values, strict=True)] if _has_classes(first) else first
+        mean = sum(values) / len(values)
+        return mean if isinstance(first, float) else round(mean)
 
     mean = {name: value([run[name] for run in runs]) for name in runs[0] if name != "idle_causes"}
     if "idle_causes" in runs[0]:
         mean["idle_causes"] = _causes([run["idle_causes"] for run in runs])
     return mean
+
+
+def _has_classes(values: Sequence[Any]) -> bool:
+    return bool(values) and isinstance(values[0], Mapping)
 
 
 def _causes(runs: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
@@ -117,8 +118,11 @@ def _price(steps: Sequence[Step], found: Mapping[str, Any], now: Mapping[str, An
     }
 
 
-def _words(machine: Mapping[str, Any], now: Mapping[str, Any], *, is_charged: bool) -> Iterator[str]:
-    """Sentences about a machine with more nodes."""
+def _words(machine: Mapping[str, Any], now: Mapping[str, Any], *, is_sure: bool, is_charged: bool) -> Iterator[str]:
+    """Sentences about a machine with more nodes.
+
+    is_sure: whether its mean wait differs significantly; is_charged: whether slurmctld's processor time counted
+    """
     new = [one for one in machine["classes"] if one["new"]]
     if not new:
         return
@@ -137,7 +141,7 @@ def _words(machine: Mapping[str, Any], now: Mapping[str, Any], *, is_charged: bo
         use = (
             f"GPUs used for {percent(one['gpu_utilisation'])} of the time"
             if one["gpu_utilisation"] is not None
-            else (f"processors used for {percent(one['utilisation'])} of the time")
+            else f"processors used for {percent(one['utilisation'])} of the time"
         )
         causes = "; ".join(
             f"{percent(cause['share'])}: {cause['words']}{' (' + cause['reason'] + ')' if cause['reason'] else ''}"
@@ -148,7 +152,8 @@ def _words(machine: Mapping[str, Any], now: Mapping[str, Any], *, is_charged: bo
         hours = machine["hours_avoided"]
         what = "no waiting is avoided"
         if machine["cost_of_an_hour"] is not None:
-            what = f"{three_digits(machine['cost_of_an_hour'])} for each hour of waiting avoided ({number(hours)} in all)"
+            what = f"{three_digits(machine['cost_of_an_hour'])} for each hour of waiting avoided ({number(hours)} in all"
+            what += ")" if is_sure else "; that waits differ is not certain)"
         yield f"{label}: the new nodes cost {number(round(machine['cost']))} while jobs were submitted: {what}"
     took, before = machine["scheduler_seconds"], now["scheduler_seconds"]
     if not is_charged and took and before and took > LONGER * before:

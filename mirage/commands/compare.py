@@ -41,7 +41,10 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
             aspects.check(knobs.with_values({"CONFIG": name, **arm}))
     check_speed(knobs)
     campaign = Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms)
-    screen.say(*(f"{label}: {line}" for label, one in campaign.prepared.items() for line in of_growth.in_words(one.workload)))
+    now, *machines = campaign.prepared.items()
+    if any(one.knobs.scheduler.grow for _, one in machines):
+        own = [(label, of_growth.in_words(one.workload, now[1].workload)) for label, one in machines]
+        screen.say(*(f"{label}: {line}" for label, lines in own for line in lines))
     return Rehearsal(campaign, builds).run(screen) if builds else campaign.run(screen)
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from mirage.experiment import configuration
 from mirage.knobs.knobs import Knobs
 from mirage.site.growth import Kind, Step, arms, kinds_of, meant
-from mirage.text.words import counted
+from mirage.text.words import counted, number
 from mirage.workloads import demand, requests
 from mirage.workloads.workload import Workload
 from slurm_mirage.jobs.request import Request
@@ -62,10 +62,16 @@ def applied(knobs: Knobs, workload: Workload, asked: requests.Requests, offered:
     return replace(workload, jobs=jobs, notes=notes)
 
 
-def in_words(workload: Workload) -> list[str]:
-    """What `applied` changed, for a line before the runs."""
+def in_words(workload: Workload, now: Workload) -> list[str]:
+    """How the jobs differ from those of the machine as it is, for lines before the runs."""
     words = {MOVED: "{} on the new type of GPUs", MORE: "{} more than the log has"}
-    return [text.format(counted(workload.notes[note], "job")) for note, text in words.items() if note in workload.notes]
+    lines = [text.format(counted(workload.notes[note], "job")) for note, text in words.items() if note in workload.notes]
+    own, before = set(workload.jobs["id"]), set(now.jobs["id"])
+    only, gone = len(own - before) - workload.notes.get(MORE, 0), len(before - own)
+    if only or gone:
+        which = f"{counted(only, 'job')} that the machine as it is does not hold, and {number(gone)} of its jobs less"
+        lines.append(f"{which}: not compared (FROM and TO take the same part of the log for all)")
+    return lines
 
 
 def _share(step: Step, old: Sequence[Kind], new: Sequence[Kind]) -> float:

@@ -26,6 +26,8 @@ FORM = (
     "CLASS:+COUNT, with several classes separated by blanks and several machines by semicolons: gpu:+8; cpu:+32 (without CLASS "
     "where all nodes are alike: +10)"
 )
+NOW = "now"
+"""The label of the machine without new nodes."""
 CPU = "cpu"
 """The class of nodes without GPUs, where there are nodes with GPUs."""
 MOST_ARMS, MOST_STEPS = 20, 10
