@@ -1,4 +1,4 @@
-"""What a comparison compares: configurations of one resource manager, or of several (RM)."""
+"""What a comparison compares: configurations of one resource manager, or of several (RM), or machines (GROW)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from dataclasses import replace
 from mirage.campaign.parts import labels
 from mirage.experiment import configuration
 from mirage.knobs.knobs import Knobs
+from mirage.knobs.machine import Machine
 from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.table import BY_NAME
+from mirage.site import growth
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.hostlist import NotHostList
 from slurm_mirage.rm.managers import traits_of
 
 Arms = Mapping[str, Mapping[str, Value]]
@@ -43,6 +46,31 @@ def of_configurations(knobs: Knobs) -> Arms:
     pairs = list(zip(managers_of_paths, names, strict=True))
     called = labels([f"{owner}-{name.removeprefix(traits_of(owner).config_prefix)}" for owner, name in pairs])
     return {label: {"CONFIG": name, "RM": owner} for label, (owner, name) in zip(called, pairs, strict=True)}
+
+
+def grown_machines(knobs: Knobs) -> tuple[Arms, list[str]]:
+    """The machine as it is and one arm for each machine of GROW, and lines about the new nodes of each.
+
+    Raises WrongUse for a class of nodes that the machine does not have, and for partitions that could not grow.
+    """
+    site = configuration.site_of(knobs.scheduler)
+    if site is None and (name := growth.explicit(configuration.of(knobs.scheduler).partitions)) is not None:
+        what = f"partition {name} of configs/{knobs.scheduler.config}.yml lists its nodes"
+        raise WrongUse(f"{what}; it may be with partitions of all nodes, or with SLURM_CONF or SITE", growth.PARAMETER)
+    machine, steps = knobs.nodes.machine, growth.arms(knobs.scheduler.grow)
+    arms: dict[str, Mapping[str, Value]] = {growth.NOW: {"GROW": ""}}
+    lines: list[str] = []
+    for label, arm in zip(labels([growth.label_of(one) for one in steps]), steps, strict=True):
+        try:
+            more = growth.grown(machine.classes, arm, site.partitions if site is not None else (), site.topology if site else "")
+        except NotHostList as error:
+            raise WrongUse(f"the nodes of a partition: {error.reason}", growth.PARAMETER) from None
+        nodes: dict[str, Value] = {"NODES": sum(one.count for one in more.classes)}
+        if knobs.nodes.classes is not None:
+            nodes["CLASSES"] = Machine(more.classes, knobs.nodes.classes.path)
+        arms[label] = {"GROW": growth.text_of(arm), **nodes}
+        lines += [f"{label}: {line}" for line in growth.in_short(more)]
+    return arms, [*lines, *growth.caps_in_short(site)]
 
 
 def check_speed(knobs: Knobs) -> None:

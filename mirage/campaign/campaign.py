@@ -110,10 +110,10 @@ class Campaign:
         played = knobs.with_values({name: first[name] for name in ("CONFIG", "RM")}).at_speed(speed or knobs.clock.speed)
         base = Prepared.make(played, origin.trace, shrinks[0])
         prepared = {
-            label: replace(base, knobs=played.with_values(arm))
-            if set(arm) <= {"CONFIG", "RM"}
-            else Prepared.make(played.with_values(arm), origin.trace, shrinks[0])
-            for label, arm in arms.items()
+            label: replace(base, knobs=own)
+            if set(arms[label]) <= {"CONFIG", "RM"} or own == played
+            else Prepared.make(own, origin.trace, shrinks[0])
+            for label, own in ((label, played.with_values(arm)) for label, arm in arms.items())
         }
         for label, one in prepared.items():
             _check_events(label, one)
@@ -175,6 +175,11 @@ class Campaign:
         (self.folder / STATUS_FILE).unlink(missing_ok=True)
         write_json(self.folder / EXPERIMENT_FILE, begun | {"inputs": before} | self._runs())
 
+    @property
+    def _with_most_nodes(self) -> Knobs:
+        """The knobs with the machine of the arm that has the most nodes."""
+        return replace(self.knobs, nodes=max((one.knobs.nodes for one in self.prepared.values()), key=lambda nodes: nodes.count))
+
     def played(self) -> list[Part]:
         """The runs in their order: each replica of all configurations in a random one, so that neither changes of the host nor the
         run before affect one configuration only. With more replicas the first ones have the same order.
@@ -223,7 +228,7 @@ class Campaign:
         at_work = preflight.running(cluster)
         own = {self.folder.name, *(part.name() for part in self.parts)}
         preflight.nothing_disturbed(knobs, at_work if at_work in own else self.folder.name)
-        preflight.has_room(knobs)
+        preflight.has_room(self._with_most_nodes)
         preflight.no_leftover(cluster, self.folder)
         for part in self.parts:
             preflight.no_leftover(cluster, part.folder, part.name())
@@ -252,7 +257,7 @@ class Campaign:
         base = next(iter(self.prepared.values()))
         left = sum(part.ending() is None for part in self.parts)
         one = _estimate(base) if one is None else one
-        rounds = -(-left // runs_at_once(self.knobs, base.knobs.clock.speed, left))
+        rounds = -(-left // runs_at_once(self._with_most_nodes, base.knobs.clock.speed, left))
         return None if one is None else one * rounds
 
     def _announce(self, screen: Screen) -> None:
@@ -261,7 +266,7 @@ class Campaign:
             screen.say(line)
         screen.say(f"each run: {base.announcement()}")
         left, speed = len(self._left()), base.knobs.clock.speed
-        done, one, count = len(self.parts) - left, _estimate(base), runs_at_once(self.knobs, speed, left)
+        done, one, count = len(self.parts) - left, _estimate(base), runs_at_once(self._with_most_nodes, speed, left)
         rounds = -(-left // count)
         length = base.length()
         takes = run_length.in_words(AUTO, base.estimate() * rounds, None) if length is None else length.times(rounds).in_words()
@@ -325,7 +330,7 @@ class Campaign:
             if (ending := part.ending()) is not None:
                 screen.say(f"{titles[part]}: {ending.word}, finished before")
         campaign = RunsLeft(
-            self.knobs,
+            self._with_most_nodes,
             self.inventory,
             speed,
             self.folder,

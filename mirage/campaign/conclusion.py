@@ -66,9 +66,14 @@ def members_of(experiment: Mapping[str, Any]) -> list[Member]:
 
 def computed(folder: Path, members: Sequence[Member], margin: float = MARGIN) -> dict[str, Any]:
     """Content of comparison.json, from the runs' jobs.csv, experiment.json and metrics.json."""
+    from mirage.campaign import growth_results
     from mirage.statistics.comparison import compare  # imports scipy, which other targets do not need
 
-    return compare(runs_of(folder, members), margin)
+    experiment = RunFolder(folder).experiment
+    if not growth_results.is_growth(experiment):
+        return compare(runs_of(folder, members), margin)
+    content = compare(runs_of(folder, members), margin, machines=True)
+    return content | {"growth": growth_results.member(folder, experiment, content["metrics"]["wait_mean"])}
 
 
 def runs_of(folder: Path, members: Sequence[Member]) -> list[Run]:
@@ -133,6 +138,7 @@ def show(folder: Path, content: Mapping[str, Any], screen: Screen) -> None:
         if len(compared) > _BESIDE_EACH_OTHER:
             parts.append(f"the table has the first {_BESIDE_EACH_OTHER} of {len(compared)} configurations, the page has all")
     unused = unused_in_all(runs.values(), RunFolder(folder).experiment)
+    parts += [words for machine in content.get("growth", {}).get("machines", ()) for words in machine["words"]]
     print_all(screen, *parts, *trust(runs, unused), f"all metrics: make metrics RUN={folder.name}")
 
 

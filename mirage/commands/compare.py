@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirage.campaign import releases
-from mirage.campaign.arms import Arms, check_speed, names_of
+from mirage.campaign.arms import Arms, check_speed, grown_machines, names_of
 from mirage.campaign.campaign import Campaign
 from mirage.campaign.conclusion import conclude, members_of
 from mirage.campaign.parts import labels
 from mirage.campaign.rehearsal import Rehearsal, again
 from mirage.campaign.releases import Build
 from mirage.experiment import aspects, clock_choice, managers, preflight, runs
+from mirage.experiment import growth as of_growth
 from mirage.experiment.endings import Ending
 from mirage.experiment.run_events import name_of
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import SLURM
 from mirage.records.run_folder import RunFolder
+from mirage.site import growth
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 
@@ -28,6 +30,7 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
     """
     knobs, arms = aspects.arms(knobs) or _of_calendars(knobs)
     builds = _of_releases(knobs, arms)
+    knobs, arms = _of_growth(knobs, arms, screen)
     if builds:
         arms = releases.arms(builds)
     managers.check(knobs, several=True)
@@ -38,6 +41,10 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
             aspects.check(knobs.with_values({"CONFIG": name, **arm}))
     check_speed(knobs)
     campaign = Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms)
+    now, *machines = campaign.prepared.items()
+    if any(one.knobs.scheduler.grow for _, one in machines):
+        own = [(label, of_growth.in_words(one.workload, now[1].workload)) for label, one in machines]
+        screen.say(*(f"{label}: {line}" for label, lines in own for line in lines))
     return Rehearsal(campaign, builds).run(screen) if builds else campaign.run(screen)
 
 
@@ -50,6 +57,27 @@ def _of_calendars(knobs: Knobs) -> tuple[Knobs, Arms | None]:
         raise WrongUse("CONFIGS is compared already; it may be the path of one file", "events", knobs.events.files)
     names = labels([name_of(value) for value in values])
     return knobs.with_values({"EVENTS": values[0]}), {name: {"EVENTS": value} for name, value in zip(names, values, strict=True)}
+
+
+def _of_growth(knobs: Knobs, arms: Arms | None, screen: Screen) -> tuple[Knobs, Arms | None]:
+    """The knobs of the campaign, and the arms if GROW names machines: these, with one configuration."""
+    if not knobs.scheduler.grow:
+        return knobs, arms
+    others = {
+        "CONFIGS": knobs.campaign.configs != "",
+        "SLURMS": knobs.campaign.slurms != "",
+        "several FILLER or EVENTS": arms is not None,
+        "several RM": len(knobs.scheduler.managers) > 1,
+        "SIZES=scale": knobs.jobs.sizes == "scale",
+    }
+    if given := [name for name, is_given in others.items() if is_given]:
+        what = f"machines are compared with the same jobs under one configuration; leave out {given[0]}"
+        raise WrongUse(what, growth.PARAMETER, knobs.scheduler.grow)
+    now = knobs.with_values({"GROW": ""})
+    managers.check(knobs)
+    own, lines = grown_machines(knobs)
+    screen.say(*lines)
+    return now, own
 
 
 def _of_releases(knobs: Knobs, arms: Arms | None) -> Mapping[str, Build]:

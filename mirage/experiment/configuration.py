@@ -15,7 +15,7 @@ from mirage.experiment import aspects
 from mirage.knobs.knobs import Knobs, SchedulerKnobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import MANAGERS, SLURM
-from mirage.site import site_conf
+from mirage.site import growth, site_conf
 from mirage.site.site_conf import SiteConf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm.conf import value_of
@@ -138,9 +138,15 @@ def of(scheduler: SchedulerKnobs) -> Configuration:
 
 
 def site_of(scheduler: SchedulerKnobs) -> SiteConf | None:
-    """Read SLURM_CONF, once in a process unless the file changes. None if it is not given. Callers change nothing in it."""
+    """Read SLURM_CONF, once in a process unless the file changes, with the nodes of GROW. None if it is not given. Callers change
+    nothing in it."""
     path = scheduler.slurm_conf
-    return _site(path, scheduler.accounting, _identity(Path(path))) if path else None
+    return _grown(path, scheduler.accounting, _identity(Path(path)), scheduler.grow) if path else None
+
+
+@lru_cache(maxsize=32)
+def _grown(path: str, accounting: str, identity: tuple[int, int, int] | None, grow: str) -> SiteConf:
+    return growth.of_site(_site(path, accounting, identity), grow)
 
 
 @lru_cache(maxsize=4)

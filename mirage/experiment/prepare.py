@@ -18,7 +18,18 @@ from mirage.aspects import offers
 from mirage.cluster_events import site_events
 from mirage.cluster_events.planned import PlannedEvent, as_csv, for_replay
 from mirage.cluster_events.site_events import SiteEvents
-from mirage.experiment import aspects, configuration, fractions, host_pace, replay_costs, run_events, run_length, site, standing
+from mirage.experiment import (
+    aspects,
+    configuration,
+    fractions,
+    growth,
+    host_pace,
+    replay_costs,
+    run_events,
+    run_length,
+    site,
+    standing,
+)
 from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.hosts import host_count
 from mirage.knobs.knobs import JobKnobs, Knobs, WorkloadKnobs
@@ -210,6 +221,9 @@ class Prepared:
         start = None if local.begin is None else local.begin + first
         recorded = _recorded(knobs, trace, chosen)
         made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen), calendar=local.date(first), recorded=recorded, start=start)
+        if grown := growth.applied(knobs, chosen, made.requests, made.offer, SLACK):
+            # The log has other jobs.
+            made = cls(knobs, shrink, grown, due_times(knobs.jobs, grown), calendar=made.calendar, start=start)
         if aspects.needs(knobs).own_sizes:
             aspects.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
         _ = made.events

@@ -139,6 +139,8 @@ class SchedulerKnobs:
     """One resource manager; several words for make compare."""
     accounting: str
     policy: str
+    grow: str
+    """Nodes that are added to the machine (mirage/site/growth.py): one arm; several for make compare; empty for none."""
 
     @property
     def managers(self) -> list[str]:

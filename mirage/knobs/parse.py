@@ -229,6 +229,16 @@ def limits(text: str) -> str:
         raise InvalidValue(str(error)) from None
 
 
+def grow(text: str) -> str:
+    """Accept nodes that are added to the machine."""
+    from mirage.site.growth import canonical  # it loads readers of a site's files, which calls without GROW save
+
+    try:
+        return canonical(path_text(text)) if text else ""
+    except ValueError as error:
+        raise InvalidValue(str(error)) from None
+
+
 def real_time(text: str) -> int:
     """Parse a duration in real time, at least a second. The result is in whole seconds."""
     try:

@@ -159,8 +159,33 @@ CALIBRATION_JSON = Object({"speed": Number(1e-9, 1e9)})
 
 _METHOD = Object({**dict.fromkeys(("level", "blocks", "cycles", "margin", "equivalence_level"), _NUMBER), "compared": Named(COUNT)})
 _REASONS = Named(Each(TEXT))
+_OF_JOBS = dict.fromkeys(("wait_mean", "wait_p95", "backlog", "backlog_at_end"), _FIGURE)
+_IDLE = Object({**dict.fromkeys(("cause", "reason", "words"), TEXT), "share": _NUMBER})
+_NODES_OF_A_CLASS = Object(
+    {
+        "names": TEXT,
+        "new": FLAG,
+        "gpus": TEXT,
+        **dict.fromkeys(("nodes", "processors", "jobs"), COUNT),
+        **dict.fromkeys(("features", "partitions"), Each(TEXT)),
+        **_OF_JOBS,
+        **dict.fromkeys(("utilisation", "gpu_utilisation", "idle"), _FIGURE),
+        "idle_causes": Each(_IDLE),
+    }
+)
+_MACHINE = Object(
+    {
+        **dict.fromkeys(("label", "grow"), TEXT),
+        "words": Each(TEXT),
+        **dict.fromkeys(("nodes", "processors", "jobs"), COUNT),
+        **_OF_JOBS,
+        **dict.fromkeys(("hours_avoided", "cost", "cost_of_an_hour", "scheduler_seconds"), _FIGURE),
+        "classes": Each(_NODES_OF_A_CLASS),
+    }
+)
 COMPARISON_JSON = Object(
     {
+        "growth": IfThere(Object({"common_jobs": COUNT, "machines": Each(_MACHINE)})),
         **dict.fromkeys(("baseline", "answer"), TEXT),
         "configurations": Each(Object({"label": TEXT, "runs": Each(Name())})),
         "jobs": Named(COUNT, needed=("compared", "left_out")),

@@ -9,7 +9,7 @@ import polars as pl
 
 from mirage.metrics.registry import METRICS, main_of_comparison
 from mirage.reports import comparison_pictures as pictures
-from mirage.reports import distributions
+from mirage.reports import distributions, growth_page
 from mirage.reports.measures import class_table, figure, immediate_words, inputs, slowdowns_of, suspended_words, waits_of
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.run_data import LOG, Run
@@ -44,12 +44,17 @@ def by_label(content: Content, runs: Mapping[str, Run]) -> dict[str, list[Run]]:
 def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
     groups = by_label(content, runs)
     listed = ", ".join(f"{label} ({counted(len(members), 'run')})" for label, members in groups.items())
-    first = next(iter(runs.values()))
     left_out = content["jobs"]["left_out"]
+    sizes = {
+        label: f"{counted(of_label[0].nodes, 'node')} with {counted(of_label[0].processors, 'processor')}"
+        for label, of_label in groups.items()
+    }
+    one_size = len(set(sizes.values())) == 1
+    machine = (
+        f"an emulated machine of {next(iter(sizes.values()))}" if one_size else f"emulated machines of {'; '.join(sizes.values())}"
+    )
     yield (
-        f"{listed}: the same {counted(content['jobs']['compared'], 'job')} on an emulated machine of "
-        f"{counted(first.nodes, 'node')} with "
-        f"{counted(first.processors, 'processor')}"
+        f"{listed}: the same {counted(content['jobs']['compared'], 'job')} on {machine}"
         + (f" ({number(left_out)} others could not be measured in all runs)." if left_out else ".")
     )
     for other in others(content):
@@ -79,6 +84,8 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
         if forest := pictures.forest(content, base, other, main):
             answers.append(Part(pictures.FOREST, forest))
     yield Section("Results", answers)
+    if growth := content.get("growth"):
+        yield growth_page.section(growth)
     further = [pair for pair in content["metrics"]["wait_mean"]["pairs"] if pair["baseline"] != base]
     if further:
         pairs = [(pair["baseline"], pair["configuration"]) for pair in further]
@@ -231,7 +238,7 @@ def _busy_nodes(content: Content, groups: Mapping[str, Sequence[Run]]) -> Sectio
         for label, members in groups.items()
     }
     parts = []
-    if all(known.values()):
+    if all(known.values()) and len({one.nodes for members in groups.values() for one in members}) == 1:
         nodes = next(iter(groups.values()))[0].nodes
         parts += [Part(picture.description, picture) for picture in pictures.busy_nodes(known, nodes, content["baseline"])]
     below = float(content["settings"]["immediate_below"])
@@ -272,7 +279,7 @@ def _over_time(groups: Mapping[str, Sequence[Run]]) -> Section:
     panels = [
         frame.lines(name, title, f"{_means(series)}.", series, "processors", top=top)
         for name, title, series, top in (
-            ("busy", "Processors in use", busy, next(iter(shown.values())).processors),
+            ("busy", "Processors in use", busy, max(run.processors for run in shown.values())),
             ("waiting", "Processors requested by waiting jobs", waiting, None),
         )
     ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mirage.site import conf_lines
 from mirage.site.conf_lines import Line
 from mirage.text import yaml_input
 from slurm_mirage.base.errors import WrongUse
@@ -107,11 +108,7 @@ def tree(switches: Iterable[Switch], nodes: Mapping[str, str]) -> tuple[str, int
     while empty := [name for name, (own, below) in found.items() if not own and not set(below) & found.keys()]:
         for name in empty:
             del found[name]
-    text = ""
-    for name, (own, below) in found.items():
-        members = {"Nodes": compress(own)} if own else {"Switches": [each for each in below if each in found]}
-        text += line_of("SwitchName", name, members, CONF) + "\n"
-    return text, unknown
+    return _written({name: (own, [each for each in below if each in found]) for name, (own, below) in found.items()}), unknown
 
 
 def _expanded(text: str, switch: Switch) -> list[str]:
@@ -119,3 +116,38 @@ def _expanded(text: str, switch: Switch) -> list[str]:
         return expand(text)
     except NotHostList as error:
         raise WrongUse(f"{switch.where}: a list of names {error.reason}", "slurm_conf") from None
+
+
+def with_nodes(text: str, added: Iterable[tuple[Sequence[str], Sequence[str]]]) -> str:
+    """A topology.conf with new nodes: on new leaf switches, as large as the largest one, beside that of the last node they copy.
+
+    text: as `tree` makes it. added: for each kind of nodes the names of those that are copied, and of the new ones
+    """
+    switches = {one.names: (expand(one.nodes), expand(one.switches)) for one in of_lines(conf_lines.parsed(text, CONF))}
+    size = max((len(own) for own, _ in switches.values()), default=1)
+    leaf_of = {node: name for name, (own, _) in switches.items() for node in own}
+    number = 0
+    for copied, new in added:
+        beside = next((leaf_of[node] for node in reversed(copied) if node in leaf_of), None)
+        if beside is None:
+            continue
+        above = next((below for _, below in switches.values() if beside in below), None)
+        for first in range(0, len(new), size):
+            number += 1
+            while (name := f"grown{number}") in switches:
+                number += 1
+            if above is None:
+                switches[beside][0].extend(new[first : first + size])
+            else:
+                switches[name] = [*new[first : first + size]], []
+                above.append(name)
+    return _written(switches)
+
+
+def _written(switches: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> str:
+    """The text of topology.conf. switches: nodes and switches below each, by its name"""
+    lines = (
+        line_of("SwitchName", name, {"Nodes": compress(own)} if own else {"Switches": [*below]}, CONF)
+        for name, (own, below) in switches.items()
+    )
+    return "".join(f"{line}\n" for line in lines)

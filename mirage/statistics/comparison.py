@@ -64,14 +64,15 @@ class Run:
     executions: pl.DataFrame | None = None
 
 
-def compare(runs: Sequence[Run], margin: float = MARGIN) -> dict[str, Any]:
+def compare(runs: Sequence[Run], margin: float = MARGIN, *, machines: bool = False) -> dict[str, Any]:
     """Content of comparison.json. The first configuration is the baseline.
 
     margin: per cent of the baseline's mean within which two configurations are equivalent
+    machines: whether the configurations are machines, of which each may have another number of nodes
 
     Raises WrongUse for runs that cannot be compared: without a common job, or on different machines.
     """
-    return _Comparison(runs, margin).content()
+    return _Comparison(runs, margin, machines=machines).content()
 
 
 def claims_on_these_jobs(runs: Sequence[Run], names: Iterable[str]) -> dict[str, Claim]:
@@ -100,14 +101,15 @@ class _Group:
 
 
 class _Comparison:
-    def __init__(self, runs: Sequence[Run], margin: float) -> None:
+    def __init__(self, runs: Sequence[Run], margin: float, *, machines: bool = False) -> None:
         self.labels = list(dict.fromkeys(run.label for run in runs))
         self.runs = sorted(runs, key=lambda run: (self.labels.index(run.label), run.replica))
         self.margin = margin
         self.claims: list[Claim] = []
         self.settings = dict(runs[0].metrics["settings"])
         for run in self.runs:
-            if any(run.metrics["settings"][name] != self.settings[name] for name in ("processors", "nodes", "tau", "w2_reading")):
+            same = ("tau", "w2_reading") if machines else ("processors", "nodes", "tau", "w2_reading")
+            if any(run.metrics["settings"][name] != self.settings[name] for name in same):
                 raise WrongUse(
                     f"{run.folder} was measured on another machine or with other settings than {runs[0].folder}", parameter="run"
                 )
@@ -121,9 +123,17 @@ class _Comparison:
     def _common(self) -> list[pl.DataFrame]:
         """The jobs that could be measured in all runs, in the same order for each: that of submission, in the mean of the runs."""
         settings = self.settings
-        machine = (settings["processors"], settings["nodes"], settings["warmup_cut"], settings["cooldown_cut"])
+        cuts = settings["warmup_cut"], settings["cooldown_cut"]
         populations = [
-            Population.of(run.jobs, *machine, suspensions=run.suspensions, allocations=run.allocations, executions=run.executions)
+            Population.of(
+                run.jobs,
+                run.metrics["settings"]["processors"],
+                run.metrics["settings"]["nodes"],
+                *cuts,
+                suspensions=run.suspensions,
+                allocations=run.allocations,
+                executions=run.executions,
+            )
             for run in self.runs
         ]
         frames = [population.inside for population in populations]
@@ -191,8 +201,8 @@ class _Comparison:
             "classes": classes,
             "validity": {"valid": not (invalid or unsure), "invalid": invalid, "inconclusive": unsure},
         }
-        rounded: dict[str, Any] = _rounded(content)
-        return rounded
+        made: dict[str, Any] = rounded(content)
+        return made
 
     def add_claims(self, name: str) -> dict[str, Any]:
         """Compare a metric over all jobs; its claims are added to `claims`. Returns its member of comparison.json."""
@@ -331,12 +341,12 @@ def _rms(gaps: Floats) -> float:
     return float(np.sqrt(np.mean(gaps**2)))
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Numbers to ten digits, NaN as null, tuples as lists."""
     if isinstance(value, dict):
-        return {name: _rounded(inner) for name, inner in value.items()}
+        return {name: rounded(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_rounded(inner) for inner in value]
+        return [rounded(inner) for inner in value]
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     return value
