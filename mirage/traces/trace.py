@@ -1,4 +1,4 @@
-"""Reads a workload log: SWF, sacct's output or Batsim's jobs.csv; the content decides which, not the name."""
+"""Reads a workload log: SWF, sacct's output, Batsim's jobs.csv or events of slurm_sim_tools; the content decides which, not the name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from mirage.site.archive import is_archive, opened
-from mirage.traces import batsim_csv, captured, log_text, other_formats, sacct, sacct_table, swf
+from mirage.traces import batsim_csv, captured, log_text, other_formats, sacct, sacct_table, sim_events, swf
 from mirage.traces.swf_header import number
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
@@ -29,7 +29,7 @@ class Trace:
     frame: the jobs, in the file's order, as an SWF frame (`swf.SCHEMA`; `sacct.read_sacct` lists the columns that sacct adds)
     header: SWF header, label to value
     notes: number of jobs by oddity of the log
-    format: "swf", "sacct" or "batsim"
+    format: "swf", "sacct", "batsim" or "events"
     sha256: checksum of the file itself, packed or not; of an archive of mirage-capture that of its manifest
     unread: lines that could not be read and are left out
     """
@@ -40,6 +40,11 @@ class Trace:
     format: str
     sha256: str
     unread: Unread = field(default_factory=Unread)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the header has the names of partitions and QOS with which the jobs were submitted."""
+        return self.format in ("sacct", sim_events.FORMAT)
 
     def machine(self) -> tuple[int, int | None]:
         """Processors and nodes of the machine: MaxProcs and MaxNodes of the header.
@@ -73,15 +78,17 @@ class Trace:
 
 
 def read_trace(path: Path | str) -> Trace:
-    """Reads an SWF log, output of sacct or Batsim's jobs.csv, plain or gzip, or the log in an archive of mirage-capture, which has
-    sacct's format. Raises WrongUse for any other content."""
+    """Reads an SWF log, output of sacct, Batsim's jobs.csv or events of slurm_sim_tools, plain or gzip, or the log in an archive of
+    mirage-capture, which has sacct's format. Raises WrongUse for any other content."""
     if is_archive(path):
         taken = opened(path)
         frame, header, notes, unread = captured.read(taken)
         return Trace(frame, header, notes, "sacct", taken.sha256, unread)
     text, name = log_text.load(path), str(path)
     kind = _kind(text.data, name)
-    parse = {"swf": swf.parse_swf, "sacct": sacct.parse_sacct, "batsim": batsim_csv.parse_batsim}[kind]
+    parse = {
+        "swf": swf.parse_swf, "sacct": sacct.parse_sacct, "batsim": batsim_csv.parse_batsim, sim_events.FORMAT: sim_events.parse_events,
+    }[kind]  # fmt: skip
     frame, header, notes, unread = parse(text.data, name)
     return Trace(frame, header, notes, kind, text.sha256, unread)
 
@@ -99,6 +106,8 @@ def _kind(data: bytes, name: str) -> str:
         raise WrongUse(f"{where}: {words}", parameter="trace")
     if text.startswith(("{", "[")):
         return "sacct"
+    if sim_events.is_event(other_formats.content_of(lines)):
+        return sim_events.FORMAT
     if batsim_csv.is_heading(text):
         return "batsim"
     if sacct_table.recognised(text):
