@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from mirage.site.archive import is_archive, opened
-from mirage.traces import batsim_csv, captured, log_text, other_formats, sacct, sacct_table, sim_events, swf
+from mirage.traces import batsim_csv, captured, job_table, log_text, other_formats, sacct, sacct_table, sim_events, swf
 from mirage.traces.swf_header import number
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
@@ -29,7 +29,7 @@ class Trace:
     frame: the jobs, in the file's order, as an SWF frame (`swf.SCHEMA`; `sacct.read_sacct` lists the columns that sacct adds)
     header: SWF header, label to value
     notes: number of jobs by oddity of the log
-    format: "swf", "sacct", "batsim" or "events"
+    format: "swf", "sacct", "batsim", "events" or "oda.job"
     sha256: checksum of the file itself, packed or not; of an archive of mirage-capture that of its manifest
     unread: lines that could not be read and are left out
     """
@@ -44,7 +44,7 @@ class Trace:
     @property
     def has_names(self) -> bool:
         """Whether the header has the names of partitions and QOS with which the jobs were submitted."""
-        return self.format in ("sacct", sim_events.FORMAT)
+        return self.format in ("sacct", sim_events.FORMAT, job_table.FORMAT)
 
     def machine(self) -> tuple[int, int | None]:
         """Processors and nodes of the machine: MaxProcs and MaxNodes of the header.
@@ -77,13 +77,19 @@ class Trace:
         return max(1, int(widest or 0)), LARGEST_JOB
 
 
-def read_trace(path: Path | str) -> Trace:
+def read_trace(path: Path | str, has_requests: bool = True) -> Trace:
     """Reads an SWF log, output of sacct, Batsim's jobs.csv or events of slurm_sim_tools, plain or gzip, or the log in an archive of
-    mirage-capture, which has sacct's format. Raises WrongUse for any other content."""
+    mirage-capture, which has sacct's format, or a Parquet table oda.job. Raises WrongUse for any other content.
+
+    has_requests: whether what jobs asked for beside processors and time is read; other formats than Parquet always have it
+    """
     if is_archive(path):
         taken = opened(path)
         frame, header, notes, unread = captured.read(taken)
         return Trace(frame, header, notes, "sacct", taken.sha256, unread)
+    if job_table.is_table(path):
+        frame, header, notes, unread, digest = job_table.read_table(path, has_requests)
+        return Trace(frame, header, notes, job_table.FORMAT, digest, unread)
     text, name = log_text.load(path), str(path)
     kind = _kind(text.data, name)
     parse = {

@@ -1,0 +1,290 @@
+"""Reads the open table of job records `oda.job` (v0.1.0 and v0.2.0 of NatLabRockies/hpc-oda-commons), a Parquet file, as an SWF frame.
+
+The schema has job_id, submit_time, start_time, end_time, runtime_seconds, allocated_cpus, partition and node_list, and lets a table
+have others; `_COLUMNS` has those that the commons' descriptions of data sets name. Instants are UTC. A table may lack any of them.
+
+The file comes from elsewhere. Its footer is looked at first (parquet_size.py), then another process with limits of time and memory
+unpacks all columns once (parquet_trial.py), and only then this one does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+
+from mirage.text.input_file import open_input
+from mirage.traces import parquet_trial, sacct_requests, states, swf
+from mirage.traces.parquet_size import MARK, Size, size_of
+from mirage.traces.unread import Unread
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.farm.pacing import host_memory
+
+FORMAT = "oda.job"
+"""`Trace.format` of these tables."""
+MEMORY_PER_ROW = 400
+"""Bytes of memory for each row, until its metrics are computed."""
+MOST_ROWS, LARGEST = 100_000_000, 16 << 30
+"""Rows, and bytes of the columns that are read, unpacked."""
+MOST_NAMES = 10_000
+"""Partitions or QOS whose names the header lists."""
+
+_INSTANTS = ("submit_time", "start_time", "end_time")
+_SECONDS = ("runtime_seconds", "requested_seconds")
+_COUNTS = (
+    "allocated_cpus", "num_cores_alloc", "num_cores_req", "num_nodes_alloc", "num_nodes_req", "num_gpus_req",
+    "requested_memory_mib",
+)  # fmt: skip
+_TEXTS = ("partition", "qos", "queue", "user", "account", "job_state", "constraints")
+_COLUMNS = ("job_id", *_INSTANTS, *_SECONDS, *_COUNTS, *_TEXTS)
+_REQUESTS = ("num_gpus_req", "constraints")
+"""Columns for a replay only, beside `num_nodes_req`."""
+_NEEDED = ("job_id", "start_time", "end_time")
+_OTHER_NAMES = {"allocated_cpus": ("num_cores_alloc",), "qos": ("queue",)}
+"""Columns that stand for another one where that is unknown."""
+_LONGEST_NAME = 255
+_PLAIN = r"^[^\x00-\x1f\x7f-\x9f\x{2028}\x{2029}]+$"
+_MOST = 2.0**31  # Slurm and SWF exports mark unknown numbers by the largest of 31 bits and more
+_TICKS = 1_000_000  # per second
+
+
+def is_table(path: Path | str) -> bool:
+    """Whether the regular file begins as a Parquet file does."""
+    with open_input(path, "trace") as file:
+        return file.peek(len(MARK)).startswith(MARK)
+
+
+def read_table(path: Path | str, has_requests: bool) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread, str]:
+    """The jobs in the file's order as an SWF frame with the columns `state`, `nodes` and `account`, and those of `sacct.read_sacct`
+    for requests if `has_requests`; a header; the number of jobs by oddity, with `field_NAME_absent` for each column that the table
+    lacks or that is empty; no unread lines; and the checksum of the file.
+
+    Raises WrongUse for a file that is no such table, that is damaged, or larger than this machine can read.
+    """
+    path = Path(path).absolute()
+    with ThreadPoolExecutor(1) as pool:
+        checksum = pool.submit(_sha256, path)
+        kinds = _kinds(path)
+        wanted = [name for name in _COLUMNS if name in kinds and (has_requests or name not in _REQUESTS)]
+        _check_size(path, wanted)
+        known = parquet_trial.known_values(path, wanted)
+        table = _Table(path, {name: kinds[name] for name in wanted if known[name]})
+        frame, header = table.jobs(has_requests)
+        digest = checksum.result()
+    absent = [name for name in _COLUMNS if not known.get(name) and (has_requests or name not in _REQUESTS)]
+    notes = {**table.notes, **swf.oddities(frame), **{f"field_{name}_absent": frame.height for name in absent}}
+    return frame, header, {note: count for note, count in notes.items() if count}, Unread(frame.height), digest
+
+
+def _sha256(path: Path) -> str:
+    with open_input(path, "trace") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _kinds(path: Path) -> dict[str, pl.DataType]:
+    """The types of the table's columns that are read. Raises WrongUse if it lacks one, or if one has a type that it cannot have."""
+    with open_input(path, "trace") as file:
+        size_of(file, str(path), ())  # before polars reads the footer
+    try:
+        schema = parquet_trial.scanned(path).collect_schema()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _damaged(path, error) from error
+    if missing := [name for name in _NEEDED if name not in schema]:
+        raise WrongUse(f"{path}: lacks the columns {', '.join(missing)} of {FORMAT}", parameter="trace")
+    kinds = {name: schema[name] for name in _COLUMNS if name in schema}
+    for name, kind in kinds.items():
+        needs = _needs(name, kind)
+        if needs:
+            raise WrongUse(f"{path}: the column {name} of {FORMAT} has the type {str(kind)[:40]}, not {needs}", parameter="trace")
+    return kinds
+
+
+def _needs(name: str, kind: pl.DataType) -> str:
+    """What the type of a column must be; empty if it is."""
+    if kind == pl.Null or kind == pl.String:
+        return ""
+    if name in _INSTANTS:
+        return "" if isinstance(kind, pl.Datetime) else "a timestamp"
+    if kind.is_numeric() or (name in _SECONDS and isinstance(kind, pl.Duration)):
+        return ""
+    if isinstance(kind, (pl.Categorical, pl.Enum)) and (name in _TEXTS or name == "job_id"):
+        return ""
+    return "a text" if name in _TEXTS else "a number"
+
+
+def _damaged(path: Path, error: Exception) -> WrongUse:
+    return WrongUse(f"{path}: is a damaged Parquet file ({str(error).splitlines()[0][:100]!r})", parameter="trace")
+
+
+def _check_size(path: Path, columns: list[str]) -> None:
+    """Raises WrongUse for a table that this machine cannot hold."""
+    with open_input(path, "trace") as file:
+        size = size_of(file, str(path), columns)
+    if size.rows == 0:
+        raise WrongUse(f"{path}: holds no job", parameter="trace")
+    available = host_memory().available * 2**20
+    if size.rows > MOST_ROWS or size.unpacked > LARGEST:
+        words = f"has {size.rows:,} rows and {size.unpacked >> 20} MiB in the columns that are read"
+        raise WrongUse(f"{path}: {words}; it may have {MOST_ROWS:,} and {LARGEST >> 20} MiB", parameter="trace")
+    if (need := _need(size)) > available:
+        words = f"reading {size.rows:,} rows needs {need >> 20} MiB of memory"
+        raise WrongUse(f"{path}: {words}, and this machine has {int(available) >> 20}", parameter="trace")
+
+
+def _need(size: Size) -> int:
+    """Bytes of memory that reading a table and computing its metrics need."""
+    return size.rows * MEMORY_PER_ROW + 2 * size.largest
+
+
+class _Table:
+    """The columns of a table that have values. notes: the number of jobs by oddity."""
+
+    def __init__(self, path: Path, kinds: Mapping[str, pl.DataType]) -> None:
+        self._path, self._kinds = path, kinds
+        self.notes: dict[str, int] = {}
+
+    def jobs(self, has_requests: bool) -> tuple[pl.DataFrame, dict[str, str]]:
+        """The SWF frame, and the header."""
+        header = {"Conversion": f"from the Parquet table {FORMAT}", "TimeZoneString": "UTC"}
+        numbers = {}
+        for label, name, column in (("Partition", "partition", "partition"), ("Queue", "qos", "queue"), ("", "user", "user")):
+            numbers[column], listed = self._numbered(name)
+            if label and listed:
+                header[label] = listed
+        frame = self._measures()
+        first = frame["first"][0]
+        if first is not None:
+            header["UnixStartTime"] = str(first // _TICKS)
+        frame = frame.drop("first").with_columns(number.alias(column) for column, number in numbers.items() if number is not None)
+        own = [pl.col(name) for name in ("state", "nodes") if name in frame.columns]
+        others = [
+            (pl.col(name).fill_null(-1) if name in frame.columns else pl.lit(-1)).cast(kind).alias(name)
+            for name, kind in swf.SCHEMA.items()
+        ]
+        if not has_requests:
+            return frame.select(*others, *own), header
+        requested = self._requests()
+        return pl.concat([frame.select(*others, *own), requested], how="horizontal"), header
+
+    def _collected(self, *columns: pl.Expr, **named: pl.Expr) -> pl.DataFrame:
+        try:
+            return parquet_trial.scanned(self._path).select(*columns, **named).collect(engine="streaming")
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise _damaged(self._path, error) from error
+
+    def _one_of(self, name: str) -> list[str]:
+        """The columns that have a value: this one, and those that stand for it."""
+        return [one for one in (name, *_OTHER_NAMES.get(name, ())) if one in self._kinds]
+
+    def _instant(self, name: str) -> pl.Expr:
+        """Microseconds since 1970; null if they are unknown."""
+        if name not in self._kinds:
+            return pl.lit(None, pl.Int64)
+        column, kind = pl.col(name), self._kinds[name]
+        if kind == pl.String:
+            column = column.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
+        instant = column.dt.epoch("us")
+        return pl.when((instant > 0) & (instant < swf.LARGEST)).then(instant)
+
+    def _number(self, name: str, most: float = _MOST - 1) -> pl.Expr:
+        """The first number from 0 to below `most`; null if there is none."""
+        values: list[pl.Expr] = []
+        for one in self._one_of(name):
+            column, kind = pl.col(one), self._kinds[one]
+            value = column.dt.total_microseconds() / _TICKS if isinstance(kind, pl.Duration) else column.cast(pl.Float64, strict=False)
+            values.append(pl.when((value >= 0) & (value < most)).then(value))
+        return pl.coalesce(values) if values else pl.lit(None, pl.Float64)
+
+    def _count(self, name: str) -> pl.Expr:
+        """A whole number above 0, rounded up; null if it is unknown."""
+        value = self._number(name)
+        return pl.when(value > 0).then(value.ceil().cast(pl.Int64))
+
+    def _text(self, name: str) -> pl.Expr:
+        names = self._one_of(name)
+        texts = [pl.col(one).cast(pl.String) for one in names]
+        text = pl.coalesce(texts) if texts else pl.lit(None, pl.String)
+        return pl.when(text.str.contains(_PLAIN) & (text.str.len_chars() <= _LONGEST_NAME)).then(text)
+
+    def _numbered(self, name: str) -> tuple[pl.Series | None, str]:
+        """The numbers of names in alphabetical order, null if unknown, and a line for each of them; None if there are none, and no
+        lines if there are too many."""
+        if not self._one_of(name):
+            return None, ""
+        texts = self._collected(text=self._text(name))["text"]
+        names = texts.unique().drop_nulls().sort()
+        number = pl.Series(range(1, len(names) + 1), dtype=pl.Int64)
+        lines = [f"{place} {one}" for place, one in enumerate(names, 1)] if len(names) <= MOST_NAMES else []
+        return texts.replace_strict(names, number, default=None, return_dtype=pl.Int64), "\n".join(lines)
+
+    def _measures(self) -> pl.DataFrame:
+        """The columns of SWF that are numbers, `state`, `nodes`, and `first`, the microsecond since 1970 of the log's second 0."""
+        col, when = pl.col, pl.when
+        number = pl.coalesce(self._number_of_job(), pl.int_range(1, pl.len() + 1, dtype=pl.Int64))
+        rows = self._collected(
+            job_number=number, submitted=self._instant("submit_time"), started=self._instant("start_time"),
+            ended=self._instant("end_time"), seconds=self._number("runtime_seconds", swf.LARGEST),
+            allocated_processors=self._count("allocated_cpus"), requested_processors=self._count("num_cores_req"),
+            requested_time=self._number("requested_seconds"), memory=self._number("requested_memory_mib", swf.LARGEST),
+            nodes=self._count("num_nodes_alloc"), asked_nodes=self._count("num_nodes_req"), state=self._state(),
+        )  # fmt: skip
+        unused = (col("state").is_in(states.ENDED_WAITING) & (col("started").is_null() | (col("started") >= col("ended")))).fill_null(
+            False
+        )
+        span = (col("ended") - col("started")) / _TICKS
+        first = rows.select(pl.min_horizontal(col("submitted", "started").min())).item()
+        origin = None if first is None else first // _TICKS * _TICKS
+        has_processors = any(rows[name].count() for name in ("allocated_processors", "requested_processors"))
+        waited = (when(unused).then("ended").otherwise("started") - col("submitted")) / _TICKS
+        self.notes = {
+            "cancelled_before_start": int(rows.select(unused.sum()).item()),
+            "state_unknown": 0 if "job_state" not in self._kinds else rows["state"].null_count(),
+            "runtime_contradicts_end": int(rows.select(((col("seconds") - span).abs() > 1).sum()).item()),
+            "nodes_only": 0 if has_processors or not rows["nodes"].count() else rows.height,
+        }
+        nodes = pl.coalesce("asked_nodes", "nodes", pl.lit(1))
+        asked = pl.coalesce("requested_processors", "allocated_processors")
+        rows = rows.select(
+            "job_number", "state",
+            *(["nodes"] if rows["nodes"].count() else []),
+            submit=(col("submitted") - (origin or 0)) / _TICKS,
+            # A job that started before it was submitted has a wait below 0; one of -1 would be unknown.
+            wait=when(waited == -1).then(-2.0).otherwise(waited),
+            run_time=when(~unused).then(pl.coalesce(when(span >= 0).then(span), "seconds")),
+            allocated_processors=when(~unused).then("allocated_processors"),
+            requested_processors=asked,
+            requested_time=when(col("requested_time") > 0).then("requested_time"),
+            requested_memory=when(col("memory") > 0).then(col("memory") * 1024 * nodes / asked),
+            status=col("state").replace_strict(states.SWF_STATUS, default=-1, return_dtype=pl.Int64),
+            first=pl.lit(origin, pl.Int64),
+        )  # fmt: skip
+        return rows if rows["state"].count() else rows.drop("state")
+
+    def _number_of_job(self) -> pl.Expr:
+        kind = self._kinds.get("job_id")
+        if kind is None:
+            return pl.lit(None, pl.Int64)
+        number = pl.col("job_id").cast(pl.String).str.extract(r"^([0-9]{1,15})\b") if not kind.is_numeric() else pl.col("job_id")
+        number = number.cast(pl.Int64, strict=False)
+        return pl.when(number.is_between(0, int(swf.LARGEST))).then(number)
+
+    def _state(self) -> pl.Expr:
+        """Slurm's state. Numbers are unknown: those of SWF and of Slurm differ."""
+        word = self._text("job_state").str.extract(r"^([A-Za-z_]+)").str.to_uppercase()
+        return pl.when(word.is_in(states.KNOWN)).then(word)
+
+    def _requests(self) -> pl.DataFrame:
+        """Columns `request` and `not_played` of `sacct.read_sacct`, and `account`, as far as there is one."""
+        gpus = pl.format("gres/gpu={}", self._count("num_gpus_req"))
+        rows = self._collected(Constraints=self._text("constraints").fill_null(""), ReqTRES=gpus.fill_null(""))
+        nodes = self._collected(asked_nodes=self._count("num_nodes_req"), nodes=self._count("num_nodes_alloc"))
+        found = sacct_requests.asked_for(rows, nodes, {})
+        columns = {"request": found["request"], "not_played": found["kinds"]}
+        kept = [name for name, has_any in (("request", (columns["request"] != "").any()), ("not_played", (columns["not_played"].list.len() > 0).any())) if has_any]
+        made = pl.DataFrame([columns[name].alias(name) for name in kept])
+        if "account" in self._kinds:
+            made = made.with_columns(self._collected(account=self._text("account"))["account"])
+        return made
