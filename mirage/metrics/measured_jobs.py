@@ -89,7 +89,8 @@ class Population:
         executions = None if executions is None or executions.is_empty() else executions
         faults = _faults(executions)
         verdict = jobs.lazy().select(_judgement(faults)).collect().to_series()
-        measured = _measured(jobs.lazy().filter(verdict == 0), processors, nodes)
+        # Columns of jobs that are all measured are not copied.
+        measured = _measured(jobs.lazy().filter(verdict == 0) if verdict.max() else jobs.lazy(), processors, nodes)
         resized = None
         if allocations is not None:
             wanted = jobs.select("id", wanted=pl.when(pl.col("state") == "COMPLETED").then("runtime"))

@@ -10,6 +10,7 @@ unpacks all columns once (parquet_trial.py), and only then this one does.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -203,34 +204,51 @@ class _Table:
         value = self._number(name)
         return pl.when(value > 0).then(value.ceil().cast(pl.Int64))
 
-    def _text(self, name: str) -> pl.Expr:
-        names = self._one_of(name)
-        texts = [pl.col(one).cast(pl.String) for one in names]
-        text = pl.coalesce(texts) if texts else pl.lit(None, pl.String)
+    def _plain(self, name: str) -> pl.Expr:
+        """A text that can be a name; null for others."""
+        if name not in self._kinds:
+            return pl.lit(None, pl.String)
+        text = pl.col(name).cast(pl.String)
         return pl.when(text.str.contains(_PLAIN) & (text.str.len_chars() <= _LONGEST_NAME)).then(text)
+
+    def _texts(self, name: str) -> tuple[pl.Series, list[str]]:
+        """The texts of a column, and those of them that can be names, in alphabetical order."""
+        texts = self._collected(text=pl.coalesce(pl.col(one).cast(pl.String) for one in self._one_of(name)))["text"]
+        names = texts.unique().drop_nulls()
+        names = names.filter(names.str.contains(_PLAIN) & (names.str.len_chars() <= _LONGEST_NAME))
+        return texts, names.sort().to_list()
 
     def _numbered(self, name: str) -> tuple[pl.Series | None, str]:
         """The numbers of names in alphabetical order, null if unknown, and a line for each of them; None if there are none, and no
         lines if there are too many."""
         if not self._one_of(name):
             return None, ""
-        texts = self._collected(text=self._text(name))["text"]
-        names = texts.unique().drop_nulls().sort()
-        number = pl.Series(range(1, len(names) + 1), dtype=pl.Int64)
+        texts, names = self._texts(name)
         lines = [f"{place} {one}" for place, one in enumerate(names, 1)] if len(names) <= MOST_NAMES else []
-        return texts.replace_strict(names, number, default=None, return_dtype=pl.Int64), "\n".join(lines)
+        numbers = {one: place for place, one in enumerate(names, 1)}
+        return texts.replace_strict(numbers, default=None, return_dtype=pl.Int64), "\n".join(lines)
+
+    def _states(self) -> pl.Series | None:
+        """Slurm's states, null if unknown; None if there are none. Numbers are unknown: those of SWF and of Slurm differ."""
+        if "job_state" not in self._kinds:
+            return None
+        texts, names = self._texts("job_state")
+        found = {name: word for name in names if (word := re.split("[^A-Z_]", name.upper())[0]) in states.KNOWN}
+        return texts.replace_strict(found, default=None, return_dtype=pl.String)
 
     def _measures(self) -> pl.DataFrame:
         """The columns of SWF that are numbers, `state`, `nodes`, and `first`, the microsecond since 1970 of the log's second 0."""
         col, when = pl.col, pl.when
+        states_known = self._states()
         number = pl.coalesce(self._number_of_job(), pl.int_range(1, pl.len() + 1, dtype=pl.Int64))
         rows = self._collected(
             job_number=number, submitted=self._instant("submit_time"), started=self._instant("start_time"),
             ended=self._instant("end_time"), seconds=self._number("runtime_seconds", swf.LARGEST),
             allocated_processors=self._count("allocated_cpus"), requested_processors=self._count("num_cores_req"),
             requested_time=self._number("requested_seconds"), memory=self._number("requested_memory_mib", swf.LARGEST),
-            nodes=self._count("num_nodes_alloc"), asked_nodes=self._count("num_nodes_req"), state=self._state(),
+            nodes=self._count("num_nodes_alloc"), asked_nodes=self._count("num_nodes_req"),
         )  # fmt: skip
+        rows = rows.with_columns(state=pl.lit(None, pl.String) if states_known is None else states_known)
         unused = (col("state").is_in(states.ENDED_WAITING) & (col("started").is_null() | (col("started") >= col("ended")))).fill_null(
             False
         )
@@ -271,20 +289,15 @@ class _Table:
         number = number.cast(pl.Int64, strict=False)
         return pl.when(number.is_between(0, int(swf.LARGEST))).then(number)
 
-    def _state(self) -> pl.Expr:
-        """Slurm's state. Numbers are unknown: those of SWF and of Slurm differ."""
-        word = self._text("job_state").str.extract(r"^([A-Za-z_]+)").str.to_uppercase()
-        return pl.when(word.is_in(states.KNOWN)).then(word)
-
     def _requests(self) -> pl.DataFrame:
         """Columns `request` and `not_played` of `sacct.read_sacct`, and `account`, as far as there is one."""
         gpus = pl.format("gres/gpu={}", self._count("num_gpus_req"))
-        rows = self._collected(Constraints=self._text("constraints").fill_null(""), ReqTRES=gpus.fill_null(""))
+        rows = self._collected(Constraints=self._plain("constraints").fill_null(""), ReqTRES=gpus.fill_null(""))
         nodes = self._collected(asked_nodes=self._count("num_nodes_req"), nodes=self._count("num_nodes_alloc"))
         found = sacct_requests.asked_for(rows, nodes, {})
         columns = {"request": found["request"], "not_played": found["kinds"]}
         kept = [name for name, has_any in (("request", (columns["request"] != "").any()), ("not_played", (columns["not_played"].list.len() > 0).any())) if has_any]
         made = pl.DataFrame([columns[name].alias(name) for name in kept])
         if "account" in self._kinds:
-            made = made.with_columns(self._collected(account=self._text("account"))["account"])
+            made = made.with_columns(self._collected(account=self._plain("account"))["account"])
         return made

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from mirage.site.archive import is_archive, opened
@@ -51,11 +54,11 @@ class Trace:
 
         Defaults: without MaxProcs the larger of the processors of the largest job and `peak_use`; without MaxNodes None.
         """
-        return _number(self.header.get("MaxProcs")) or self._estimate()[0], _number(self.header.get("MaxNodes"))
+        return _number(self.header.get("MaxProcs")) or self._estimate[0], _number(self.header.get("MaxNodes"))
 
     def machine_source(self) -> str:
         """Source of the number of processors that `machine` returns: HEADER, PEAK_USE or LARGEST_JOB."""
-        return HEADER if _number(self.header.get("MaxProcs")) else self._estimate()[1]
+        return HEADER if _number(self.header.get("MaxProcs")) else self._estimate[1]
 
     def in_whole_nodes(self, cpus: float) -> Trace:
         """The log with the processors of its jobs, where it records their nodes only (`NODES_ONLY`): whole nodes of `cpus`."""
@@ -68,6 +71,7 @@ class Trace:
         )
         return replace(self, frame=self.frame.with_columns(known))
 
+    @cached_property
     def _estimate(self) -> tuple[int, str]:
         """Estimate of the machine's processors, and its source."""
         widest = self.frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max()).item()
@@ -146,12 +150,22 @@ def peak_use(frame: pl.DataFrame) -> int:
     col = pl.col
     ran = frame.lazy().filter((col("wait") >= 0) & (col("submit") >= 0) & (col("run_time") > 0) & (col("allocated_processors") > 0))
     start, size = col("submit") + col("wait"), col("allocated_processors")
-    parts = [ran.select(at=start, change=size), ran.select(at=start + col("run_time"), change=-size)]
+    parts = [ran.select(start=start, end=start + col("run_time"), size=size)]
     if "earlier" in frame.columns:
-        before = frame.lazy().filter(size > 0).select(size, "earlier").explode("earlier").drop_nulls().unnest("earlier")
-        parts += [before.select(at="start", change=size), before.select(at="end", change=-size)]
-    in_use = pl.concat(parts).sort("at", "change").select(col("change").cum_sum().max())
-    return int(in_use.collect().item() or 0)
+        before = frame.lazy().filter(size > 0).select(size.alias("size"), "earlier").explode("earlier").drop_nulls().unnest("earlier")
+        parts.append(before.select("start", "end", "size"))
+    held = pl.concat(parts).collect()
+    starts, begun = _cumulated(held["start"], held["size"])
+    ends, returned = _cumulated(held["end"], held["size"])
+    # In use after each start: what was begun so far, less what jobs that ended by then have returned.
+    in_use = begun[1:] - returned[np.searchsorted(ends, starts, side="right")]
+    return int(in_use.max(initial=0))
+
+
+def _cumulated(instants: pl.Series, sizes: pl.Series) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """The instants in order, and the sum of the sizes before each of them and after the last one."""
+    order = np.argsort(instants.to_numpy())
+    return instants.to_numpy()[order], np.concatenate([[0], sizes.to_numpy()[order].cumsum()])
 
 
 def _number(value: str | None) -> int | None:
