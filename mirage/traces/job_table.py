@@ -160,7 +160,7 @@ class _Table:
         if first is not None:
             header["UnixStartTime"] = str(first // _TICKS)
         frame = frame.drop("first").with_columns(number.alias(column) for column, number in numbers.items() if number is not None)
-        own = [pl.col(name) for name in ("state", "nodes") if name in frame.columns]
+        own = [pl.col(name) for name in ("state", "nodes", "asked_nodes") if name in frame.columns]
         others = [
             (pl.col(name).fill_null(-1) if name in frame.columns else pl.lit(-1)).cast(kind).alias(name)
             for name, kind in swf.SCHEMA.items()
@@ -268,6 +268,7 @@ class _Table:
         rows = rows.select(
             "job_number", "state",
             *(["nodes"] if rows["nodes"].count() else []),
+            *([col("asked_nodes").fill_null(-1)] if self.notes["nodes_only"] else []),
             submit=(col("submitted") - (origin or 0)) / _TICKS,
             # A job that started before it was submitted has a wait below 0; one of -1 would be unknown.
             wait=when(waited == -1).then(-2.0).otherwise(waited),
@@ -285,19 +286,20 @@ class _Table:
         kind = self._kinds.get("job_id")
         if kind is None:
             return pl.lit(None, pl.Int64)
-        number = pl.col("job_id").cast(pl.String).str.extract(r"^([0-9]{1,15})\b") if not kind.is_numeric() else pl.col("job_id")
+        number = pl.col("job_id").cast(pl.String).str.extract(r"^([0-9]{1,15})(?:[^0-9]|$)") if not kind.is_numeric() else pl.col("job_id")
         number = number.cast(pl.Int64, strict=False)
         return pl.when(number.is_between(0, int(swf.LARGEST))).then(number)
 
     def _requests(self) -> pl.DataFrame:
         """Columns `request` and `not_played` of `sacct.read_sacct`, and `account`, as far as there is one."""
         gpus = pl.format("gres/gpu={}", self._count("num_gpus_req"))
-        rows = self._collected(Constraints=self._plain("constraints").fill_null(""), ReqTRES=gpus.fill_null(""))
-        nodes = self._collected(asked_nodes=self._count("num_nodes_req"), nodes=self._count("num_nodes_alloc"))
-        found = sacct_requests.asked_for(rows, nodes, {})
-        columns = {"request": found["request"], "not_played": found["kinds"]}
-        kept = [name for name, has_any in (("request", (columns["request"] != "").any()), ("not_played", (columns["not_played"].list.len() > 0).any())) if has_any]
-        made = pl.DataFrame([columns[name].alias(name) for name in kept])
+        rows = self._collected(
+            pl.int_range(pl.len()), Constraints=self._plain("constraints").fill_null(""), ReqTRES=gpus.fill_null(""),
+            asked_nodes=self._count("num_nodes_req"), nodes=self._count("num_nodes_alloc"),
+        )  # fmt: skip
+        found = sacct_requests.asked_for(rows, rows, {}).select("request", not_played="kinds")
+        has_any = {"request": (found["request"] != "").any(), "not_played": (found["not_played"].list.len() > 0).any()}
+        made = found.select(name for name, has in has_any.items() if has)
         if "account" in self._kinds:
             made = made.with_columns(self._collected(account=self._plain("account"))["account"])
         return made

@@ -16,7 +16,7 @@ _BINARY = (
     (b"BZh", "compressed with bzip2", "bzip2 -d"),
     (b"\x28\xb5\x2f\xfd", "compressed with Zstandard", "zstd -d"),
     (b"PK\x03\x04", "a ZIP archive", "unzip"),
-    (b"PAR1", "a Parquet file", "pandas or polars, as CSV with sacct's headings"),
+    (b"PAR1", "a Parquet file in gzip", "gunzip"),
     (b"SQLite format 3\0", "an SQLite database", "sqlite3 -csv, with sacct's headings"),
 )
 """The first bytes of a file, what it is, and the program that converts it."""

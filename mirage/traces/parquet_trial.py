@@ -18,8 +18,8 @@ from mirage import ROOT
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.farm.pacing import host_memory
 
-LEAST_MEMORY = 4 << 30
-"""Bytes of address space that the process may have beside the file; most of it is reserved and never used."""
+RESERVED = 4 << 30
+"""Bytes of address space that the libraries reserve and never use, and some to spare."""
 LONGEST = 600
 """Seconds of processor time, and of real time, that it may take."""
 
@@ -31,12 +31,9 @@ def scanned(path: Path) -> pl.LazyFrame:
 
 def known_values(path: Path, columns: Sequence[str]) -> dict[str, int]:
     """The number of values that are known, by column. Raises WrongUse if the process that unpacks them does not end well."""
-    memory = LEAST_MEMORY + path.stat().st_size + int(host_memory().available) * 2**19
-    command = [sys.executable, "-B", "-m", __spec__.name, str(path), str(memory), *columns]
+    command = [sys.executable, "-B", "-m", __spec__.name, str(path), str(memory_of(path)), *columns]
     try:
-        ended = subprocess.run(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=LONGEST, check=False
-        )  # fmt: skip
+        ended = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=LONGEST, check=False)
     except subprocess.TimeoutExpired as error:
         raise WrongUse(f"{path}: unpacking the Parquet file takes more than {LONGEST} s", parameter="trace") from error
     if ended.returncode:
@@ -44,6 +41,11 @@ def known_values(path: Path, columns: Sequence[str]) -> dict[str, int]:
         raise WrongUse(f"{path}: is a damaged Parquet file: its columns cannot be unpacked{why}", parameter="trace")
     known: dict[str, int] = json.loads(ended.stdout)
     return known
+
+
+def memory_of(path: Path) -> int:
+    """Bytes of address space that the process may have: the file, half of the available memory, and what is only reserved."""
+    return RESERVED + path.stat().st_size + int(host_memory().available * 2**19)
 
 
 def _main(path: str, memory: str, *columns: str) -> int:
