@@ -213,7 +213,7 @@ def profile(population: Population, window: Window, suspensions: pl.DataFrame | 
 
 
 def within(course: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """The intervals of a course that lie within the window, in order, each of `dt` seconds; the other columns are the same. They are
+    """The intervals of a course that lie within the window, in order, each of `dt` seconds; the other columns are the same,
     views of the course's, which may be the largest table of a schedule."""
     time = course["time"]
     first = max(int(time.search_sorted(window.begin, side="right")) - 1, 0)
@@ -272,7 +272,7 @@ _SAMPLE = 1 << 14
 
 
 def _cumulated(changes: Sequence[pl.LazyFrame], edges: Sequence[float]) -> pl.DataFrame:
-    """The sums of all changes up to each instant. edges: instants in order; the changes between two of them are sorted at a time."""
+    """The sums of all changes up to each instant. edges: instants in order; the changes between two are sorted at a time."""
     parts: list[dict[str, npt.NDArray[Any]]] = []
     levels = [name for name in changes[0].collect_schema() if name != "time"]
     before = dict.fromkeys(levels, 0)

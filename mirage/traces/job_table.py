@@ -1,4 +1,4 @@
-"""Reads the open table of job records `oda.job` (v0.1.0 and v0.2.0 of NatLabRockies/hpc-oda-commons), a Parquet file, as an SWF frame.
+"""Reads the open table of job records oda.job (v0.1.0 and v0.2.0, NatLabRockies/hpc-oda-commons), a Parquet file, as an SWF frame.
 
 The schema has job_id, submit_time, start_time, end_time, runtime_seconds, allocated_cpus, partition and node_list, and lets a table
 have others; `_COLUMNS` has those that the commons' descriptions of data sets name. Instants are UTC. A table may lack any of them.
@@ -195,7 +195,8 @@ class _Table:
         values: list[pl.Expr] = []
         for one in self._one_of(name):
             column, kind = pl.col(one), self._kinds[one]
-            value = column.dt.total_microseconds() / _TICKS if isinstance(kind, pl.Duration) else column.cast(pl.Float64, strict=False)
+            is_span = isinstance(kind, pl.Duration)
+            value = column.dt.total_microseconds() / _TICKS if is_span else column.cast(pl.Float64, strict=False)
             values.append(pl.when((value >= 0) & (value < most)).then(value))
         return pl.coalesce(values) if values else pl.lit(None, pl.Float64)
 
@@ -249,9 +250,8 @@ class _Table:
             nodes=self._count("num_nodes_alloc"), asked_nodes=self._count("num_nodes_req"),
         )  # fmt: skip
         rows = rows.with_columns(state=pl.lit(None, pl.String) if states_known is None else states_known)
-        unused = (col("state").is_in(states.ENDED_WAITING) & (col("started").is_null() | (col("started") >= col("ended")))).fill_null(
-            False
-        )
+        never = col("started").is_null() | (col("started") >= col("ended"))
+        unused = (col("state").is_in(states.ENDED_WAITING) & never).fill_null(False)
         span = (col("ended") - col("started")) / _TICKS
         first = rows.select(pl.min_horizontal(col("submitted", "started").min())).item()
         origin = None if first is None else first // _TICKS * _TICKS
@@ -286,8 +286,8 @@ class _Table:
         kind = self._kinds.get("job_id")
         if kind is None:
             return pl.lit(None, pl.Int64)
-        number = pl.col("job_id").cast(pl.String).str.extract(r"^([0-9]{1,15})(?:[^0-9]|$)") if not kind.is_numeric() else pl.col("job_id")
-        number = number.cast(pl.Int64, strict=False)
+        text = pl.col("job_id").cast(pl.String).str.extract(r"^([0-9]{1,15})(?:[^0-9]|$)")
+        number = (pl.col("job_id") if kind.is_numeric() else text).cast(pl.Int64, strict=False)
         return pl.when(number.is_between(0, int(swf.LARGEST))).then(number)
 
     def _requests(self) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Unpacks the columns of a Parquet file once in a process with limits of time and memory, as `python -m mirage.traces.parquet_trial`.
+"""Unpacks the columns of a Parquet file once in another process, which has limits of time and memory.
 
 A library that reads a binary format may end a process, or fill its memory, for a file made to do so. Then only that process ends.
 """

@@ -1,10 +1,10 @@
 """Reads the events of slurm_sim_tools, the tools of the Slurm simulator of the University at Buffalo, as an SWF frame.
 
-    -dt 10.50 -e submit_batch_job | -sim-walltime 84805.00 --uid=user001 -J jobid_00001 -N 1 -n 32 -t 3-00:00:00 --mem=500G pseudo.job
+    -dt 10.50 -e submit_batch_job | -sim-walltime 84805.00 --uid=user001 -J jobid_00001 -n 32 -t 3-00:00:00 --mem=500G pseudo.job
 
 An event is the second at which it happens, its kind, and after the bar the arguments of sbatch, with two of the simulator's own:
-`-sim-walltime`, how long the job runs (below 0: until its limit), and `-cancel-in`, after how long it is cancelled. Lines that begin
-with `#` are comments. The file has requests and no schedule.
+`-sim-walltime`, how long the job runs (below 0: until its limit), and `-cancel-in`, after how long it is cancelled. Lines with `#`
+at the beginning are comments. The file has requests and no schedule.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from mirage.traces import asked, sacct, sacct_requests, sacct_table, submit_line, swf
+from mirage.traces import asked, sacct, sacct_table, submit_line, swf
 from mirage.traces.unread import Unread
 
 FORMAT = "events"
@@ -32,10 +32,10 @@ _EPOCH = 1_000_000_000
 _MOST_NAMED = 10
 _PLAIN = re.compile(r"--?[A-Za-z][A-Za-z0-9-]{0,30}")
 _READ = ("account", "array", "dependency", "job-name", "partition", "qos", "time", "uid")
-_IDLE = frozenset(
-    "acctg-freq chdir comment cpu-bind cpu-freq distribution error export get-user-env gpu-bind gpu-freq input kill-on-invalid-dep "
-    "mail-type mail-user mem-bind no-requeue open-mode output parsable profile quiet requeue signal verbose wait".split()
-)
+_OF_NO_EFFECT = """
+acctg-freq chdir comment cpu-bind cpu-freq distribution error export get-user-env gpu-bind gpu-freq input kill-on-invalid-dep
+mail-type mail-user mem-bind no-requeue open-mode output parsable profile quiet requeue signal verbose wait
+"""
 """Options that do not matter to the scheduler."""
 
 
@@ -45,8 +45,8 @@ def is_event(line: str) -> bool:
 
 
 def parse_events(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
-    """The jobs in the file's order as an SWF frame with those columns that `sacct.read_sacct` adds for requests, and `account` if one
-    is given; a header with the names of partitions and QOS; the number of jobs by oddity; and what cannot be read.
+    """The jobs in the file's order as an SWF frame with the columns that `sacct.read_sacct` adds for requests, and `account` if
+    there is one; a header with the names of partitions and QOS; the number of jobs by oddity; and what cannot be read.
 
     Waits are unknown, but for a job with -cancel-in, which is CANCELLED after so long in the queue. `notes` has the number of jobs
     with each argument that is not read (`argument_--NAME_not_read`). Error messages call the file `name`. Raises WrongUse, with the
@@ -57,16 +57,18 @@ def parse_events(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], 
     parts = pl.col("text").str.extract_groups(_LINE)
     events = lines.with_columns(at=parts.struct.field("1").cast(pl.Float64), arguments=" " + parts.struct.field("2"))
     faults = {line: _fault(text) for line, text in events.filter(pl.col("at").is_null()).select("line", "text").iter_rows()}
+    arguments = pl.col("arguments").str
+    own = {short: rf"\s--?{option}[=\s]\s*{_NUMBER}" for short, option in _OWN.items()}
+    # Without what differs from job to job few texts remain.
+    others = arguments.replace_all("|".join(own.values()), " ").str.replace(_NAME, " ").str.replace_all(r"\s+", " ")
     jobs = events.drop_nulls("at").with_columns(
-        **{short: pl.col("arguments").str.extract(rf"\s--?{option}[=\s]\s*{_NUMBER}").cast(pl.Float64) for short, option in _OWN.items()},
-        named=pl.col("arguments").str.extract(_NAME).cast(pl.Int64),
-        # Without what differs from job to job few texts remain.
-        SubmitLine="sbatch" + pl.col("arguments").str.replace_all(rf"\s--?(?:{'|'.join(_OWN.values())})[=\s]\s*{_NUMBER}", " ")
-        .str.replace(rf"{_NAME}", " ").str.replace_all(r"\s+", " "),
-    )  # fmt: skip
+        **{short: arguments.extract(pattern).cast(pl.Float64) for short, pattern in own.items()},
+        named=arguments.extract(_NAME).cast(pl.Int64),
+        SubmitLine="sbatch" + others,
+    )
     found = [_of_line(line) for line in jobs["SubmitLine"].unique().to_list()]
     options = pl.DataFrame(found, schema=_Options.__annotations__.keys(), orient="row", infer_schema_length=None)
-    jobs = jobs.join(options.cast({name: pl.String for name in _TEXTS}), on="SubmitLine", how="left", maintain_order="left")
+    jobs = jobs.join(options.cast(dict.fromkeys(_TEXTS, pl.String)), on="SubmitLine", how="left", maintain_order="left")
     unread = Counter[str](jobs["unread"].explode(empty_as_null=True).drop_nulls().to_list())
     jobs = jobs.with_columns(cancelled=pl.when(pl.col("cancelled") >= 0).then("cancelled"))
     submit = _EPOCH + pl.col("at").floor().cast(pl.Int64)
@@ -120,14 +122,18 @@ def _of_line(line: str) -> _Options:
     unread: list[str] = []
     given = submit_line.options(line, unread)
     known = {name for name, _ in asked.given(given)}
-    unread += [f"--{name}" for name in given if name not in known and name not in _READ and name not in _IDLE and name != ":"]
+    unread += [
+        f"--{name}"
+        for name in given
+        if name not in known and name not in _READ and name not in _OF_NO_EFFECT.split() and name != ":"
+    ]
     request = asked.request_of(asked.Asked(asked.given(given)))
     nodes = max(request.nodes, 1)
     tasks = request.tasks or nodes * max(request.tasks_per_node, 1)
     memory = given.get("mem-per-cpu", "")
     each = f"{memory.upper()}c" if memory else f"{given.get('mem', '').upper()}n"
     return _Options(
-        line, given.get("uid", ""), given.get("account", ""), given.get("partition", ""), given.get("qos", ""), given.get("time", ""),
+        line, *(given.get(name, "") for name in ("uid", "account", "partition", "qos", "time")),
         str(tasks * max(request.cpus_per_task, 1)), str(nodes), each if each != "n" else "", unread,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Reads a workload log: SWF, sacct's output, Batsim's jobs.csv or events of slurm_sim_tools; the content decides which, not the name."""
+"""Reads a workload log: SWF, sacct's output and others (docs/formats.md); the content decides which, not the name."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import polars as pl
 
 from mirage.site.archive import is_archive, opened
 from mirage.traces import batsim_csv, captured, job_table, log_text, other_formats, sacct, sacct_table, sim_events, swf
+from mirage.traces.sim_events import parse_events
 from mirage.traces.swf_header import number
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
@@ -96,9 +97,9 @@ def read_trace(path: Path | str, has_requests: bool = True) -> Trace:
         return Trace(frame, header, notes, job_table.FORMAT, digest, unread)
     text, name = log_text.load(path), str(path)
     kind = _kind(text.data, name)
-    parse = {
-        "swf": swf.parse_swf, "sacct": sacct.parse_sacct, "batsim": batsim_csv.parse_batsim, sim_events.FORMAT: sim_events.parse_events,
-    }[kind]  # fmt: skip
+    parse = {"swf": swf.parse_swf, "sacct": sacct.parse_sacct, "batsim": batsim_csv.parse_batsim, sim_events.FORMAT: parse_events}[
+        kind
+    ]
     frame, header, notes, unread = parse(text.data, name)
     return Trace(frame, header, notes, kind, text.sha256, unread)
 
@@ -152,8 +153,8 @@ def peak_use(frame: pl.DataFrame) -> int:
     start, size = col("submit") + col("wait"), col("allocated_processors")
     parts = [ran.select(start=start, end=start + col("run_time"), size=size)]
     if "earlier" in frame.columns:
-        before = frame.lazy().filter(size > 0).select(size.alias("size"), "earlier").explode("earlier").drop_nulls().unnest("earlier")
-        parts.append(before.select("start", "end", "size"))
+        before = frame.lazy().filter(size > 0).select(size.alias("size"), "earlier").explode("earlier").drop_nulls()
+        parts.append(before.unnest("earlier").select("start", "end", "size"))
     held = pl.concat(parts).collect()
     starts, begun = _cumulated(held["start"], held["size"])
     ends, returned = _cumulated(held["end"], held["size"])

@@ -44,7 +44,7 @@ def memory() -> pl.Expr:
 
 
 def names(trace: Trace) -> list[pl.Expr]:
-    """Expressions for `partition_name` and `qos_name`: the names in the header of a trace that has them (`Trace.has_names`), else ""."""
+    """Expressions for `partition_name` and `qos_name`: those of the header, if it has them (`Trace.has_names`), else ""."""
     names: list[pl.Expr] = []
     for column, label, alias in (("partition", "Partition", "partition_name"), ("queue", "Queue", "qos_name")):
         # Not splitlines: a name may contain characters that it takes for line breaks.

@@ -16,13 +16,15 @@ from mirage.workloads.requests import names
 from slurm_mirage.base.errors import WrongUse
 
 WEEK = """# the week
--dt         10.50 -e submit_batch_job | -sim-walltime   100.50 --uid=u2 -J jobid_00007 -N 1 -n 32 -t 3-00:00:00 -q general -p main --mem=500G a.job
+-dt         10.50 -e submit_batch_job | -sim-walltime   100.50 --uid=u2 -J jobid_00007 -N1 -n 32 -t 3-0 -qgeneral -p main --mem=500G a.job
 
--dt         10.75 -e submit_batch_job | -sim-walltime   -1 --uid=u1 -J jobid_00008 -N 2 -n 18 -t 90 -q debug -p gpus --mem-per-cpu=2G a.job
--dt 11 -e submit_batch_job | -jid 12 -sim-walltime 0 --uid=u1 -A lab -t 00:07:00 -N 4 --ntasks-per-node=12 -c 2 --constraint=CPU-N a.job
+-dt         10.75 -e submit_batch_job | -sim-walltime   -1 --uid=u1 -J job_8 -N2 -n18 -t 90 -q debug -p gpus --mem-per-cpu=2G a.job
+-dt 11 -e submit_batch_job | -jid 12 -sim-walltime 0 --uid=u1 -A lab -t 00:07:00 -N 4 --ntasks-per-node=12 -c 2 -C CPU-N a.job
 -dt 12 -e submit_batch_job | -sim-walltime 300 -cancel-in 10.5 --uid=u1 -J name -t 5:00 --gres=gpu:2 --exclusive a.job -x 7
 """
-COLUMNS = ("job_number", "submit", "wait", "run_time", "requested_processors", "requested_time", "requested_memory", "user", "status")
+COLUMNS = (
+    "job_number", "submit", "wait", "run_time", "requested_processors", "requested_time", "requested_memory", "user", "status",
+)  # fmt: skip
 
 
 def read(text: str, folder: Path, name: str = "w.events") -> Trace:
@@ -64,7 +66,8 @@ def test_it_has_no_schedule(tmp_path: Path) -> None:
 
 def test_arguments_that_are_not_read_are_counted_by_name(tmp_path: Path) -> None:
     line = "-dt 1 -e submit_batch_job | -sim-walltime 5 -n 1 -t 5 --comment=x"
-    text = "".join(f"{line} {more} a.job\n" for more in ("--frob=1", "--frob=2 --hold", "--é=3 -Y", "--begin=now+1hour", "--reboot"))
+    others = ("--frob=1", "--frob=2 --hold", "--é=3 -Y", "--begin=now+1hour", "--reboot")
+    text = "".join(f"{line} {more} a.job\n" for more in others)
     log = read(text, tmp_path)
     counted = {note: count for note, count in log.notes.items() if note.startswith("argument")}
     assert counted == {"argument_--frob_not_read": 2, "argument_-Y_not_read": 1, "argument_of_others_not_read": 1}
@@ -86,13 +89,15 @@ def test_what_is_no_submission_is_left_out(tmp_path: Path) -> None:
 numbers = st.integers(0, 10**6)
 
 
-@given(st.lists(st.tuples(numbers, numbers, st.integers(1, 500), st.integers(1, 9), st.integers(1, 64), numbers), min_size=1, max_size=9))
+job = st.tuples(numbers, numbers, st.integers(1, 500), st.integers(1, 9), st.integers(1, 64), numbers)
+
+
+@given(st.lists(job, min_size=1, max_size=9))
 def test_any_jobs(jobs: list[tuple[int, int, int, int, int, int]]) -> None:
     text = "".join(
-        f"-dt {at / 4:.2f} -e submit_batch_job | -J jobid_{place} -sim-walltime {runs / 4:.2f} --uid=u{user} -N {nodes} -n {nodes * each} "
-        f"-t {minutes} --mem={memory}M a.job\n"
+        f"-dt {at / 4:.2f} -e submit_batch_job | -J jobid_{place} -sim-walltime {runs / 4:.2f} --uid=u{place % 2} "
+        f"-N {nodes} -n {nodes * each} -t {minutes} --mem={memory}M a.job\n"
         for place, (at, runs, minutes, nodes, each, memory) in enumerate(jobs)
-        for user in [place % 2]
     )
     with tempfile.TemporaryDirectory() as folder:
         frame = read(text, Path(folder)).frame
