@@ -122,20 +122,16 @@ def _of_line(line: str) -> _Options:
     unread: list[str] = []
     given = submit_line.options(line, unread)
     known = {name for name, _ in asked.given(given)}
-    unread += [
-        f"--{name}"
-        for name in given
-        if name not in known and name not in _READ and name not in _OF_NO_EFFECT.split() and name != ":"
-    ]
+    read = {*known, *_READ, *_OF_NO_EFFECT.split(), submit_line.HETEROGENEOUS}
+    unread += [f"--{name}" for name in given if name not in read]
     request = asked.request_of(asked.Asked(asked.given(given)))
     nodes = max(request.nodes, 1)
     tasks = request.tasks or nodes * max(request.tasks_per_node, 1)
     memory = given.get("mem-per-cpu", "")
     each = f"{memory.upper()}c" if memory else f"{given.get('mem', '').upper()}n"
-    return _Options(
-        line, *(given.get(name, "") for name in ("uid", "account", "partition", "qos", "time")),
-        str(tasks * max(request.cpus_per_task, 1)), str(nodes), each if each != "n" else "", unread,
-    )  # fmt: skip
+    user, account, partition, qos, limit = (given.get(name, "") for name in ("uid", "account", "partition", "qos", "time"))
+    processors = str(tasks * max(request.cpus_per_task, 1))
+    return _Options(line, user, account, partition, qos, limit, processors, str(nodes), each if each != "n" else "", unread)
 
 
 def _named(counts: Mapping[str, int]) -> dict[str, int]:

@@ -13,7 +13,6 @@ import polars as pl
 
 from mirage.site.archive import is_archive, opened
 from mirage.traces import batsim_csv, captured, job_table, log_text, other_formats, sacct, sacct_table, sim_events, swf
-from mirage.traces.sim_events import parse_events
 from mirage.traces.swf_header import number
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
@@ -97,11 +96,16 @@ def read_trace(path: Path | str, has_requests: bool = True) -> Trace:
         return Trace(frame, header, notes, job_table.FORMAT, digest, unread)
     text, name = log_text.load(path), str(path)
     kind = _kind(text.data, name)
-    parse = {"swf": swf.parse_swf, "sacct": sacct.parse_sacct, "batsim": batsim_csv.parse_batsim, sim_events.FORMAT: parse_events}[
-        kind
-    ]
-    frame, header, notes, unread = parse(text.data, name)
+    frame, header, notes, unread = _PARSERS[kind](text.data, name)
     return Trace(frame, header, notes, kind, text.sha256, unread)
+
+
+_PARSERS = {
+    "swf": swf.parse_swf,
+    "sacct": sacct.parse_sacct,
+    "batsim": batsim_csv.parse_batsim,
+    sim_events.FORMAT: sim_events.parse_events,
+}
 
 
 def _kind(data: bytes, name: str) -> str:

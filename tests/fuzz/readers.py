@@ -156,9 +156,8 @@ def _archive() -> bytes:
 
 def _job_table(**options: Any) -> bytes:
     """A small Parquet table oda.job."""
-    instants = {
-        name: pl.from_epoch(pl.Series([begin, 1772359230])) for name, begin in (("submit_time", 1), ("start_time", 1772359205))
-    }
+    begins = {"submit_time": 1, "start_time": 1772359205}
+    instants = {name: pl.from_epoch(pl.Series([begin, 1772359230])) for name, begin in begins.items()}
     columns: dict[str, Any] = {
         "job_id": [7, 8], **instants, "end_time": pl.from_epoch(pl.Series([1772362800, None])), "requested_seconds": [60.5, None],
         "allocated_cpus": [4, 1], "num_nodes_req": [2, None], "num_gpus_req": [1, 0], "partition": ["a", "b"], "user": ["x", None],

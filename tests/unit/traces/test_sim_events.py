@@ -16,7 +16,7 @@ from mirage.workloads.requests import names
 from slurm_mirage.base.errors import WrongUse
 
 WEEK = """# the week
--dt         10.50 -e submit_batch_job | -sim-walltime   100.50 --uid=u2 -J jobid_00007 -N1 -n 32 -t 3-0 -qgeneral -p main --mem=500G a.job
+-dt   10.50 -e submit_batch_job | -sim-walltime  100.50 --uid=u2 -J jobid_00007 -N1 -n 32 -t 3-0 -qgeneral -p main --mem=500G a.job
 
 -dt         10.75 -e submit_batch_job | -sim-walltime   -1 --uid=u1 -J job_8 -N2 -n18 -t 90 -q debug -p gpus --mem-per-cpu=2G a.job
 -dt 11 -e submit_batch_job | -jid 12 -sim-walltime 0 --uid=u1 -A lab -t 00:07:00 -N 4 --ntasks-per-node=12 -c 2 -C CPU-N a.job
