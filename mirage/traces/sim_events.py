@@ -45,8 +45,8 @@ def is_event(line: str) -> bool:
 
 
 def parse_events(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
-    """The jobs in the file's order as an SWF frame with the columns that `sacct.read_sacct` adds for requests, and `account` if
-    there is one; a header with the names of partitions and QOS; the number of jobs by oddity; and what cannot be read.
+    """The jobs in the file's order as an SWF frame with the columns that `sacct.read_sacct` adds for requests, and `user_name`
+    and `account` if they are given; a header with the names of partitions and QOS; the number of jobs by oddity; and what cannot be read.
 
     Waits are unknown, but for a job with -cancel-in, which is CANCELLED after so long in the queue. `notes` has the number of jobs
     with each argument that is not read (`argument_--NAME_not_read`). Error messages call the file `name`. Raises WrongUse, with the
@@ -145,7 +145,7 @@ def _named(counts: Mapping[str, int]) -> dict[str, int]:
 def _with_times(frame: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     """The frame with the file's seconds and numbers, and without a state where no end is known."""
     col, when = pl.col, pl.when
-    frame = frame.drop("user_name", strict=False).hstack(jobs.select("at", "runs", "cancelled", "number", "named"))
+    frame = frame.hstack(jobs.select("at", "runs", "cancelled", "number", "named"))
     waited = col("cancelled").is_not_null()
     return frame.with_columns(
         job_number=pl.coalesce("number", "named", "job_number").cast(pl.Int64),
