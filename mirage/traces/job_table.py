@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -41,8 +42,11 @@ _COUNTS = (
 )  # fmt: skip
 _TEXTS = ("partition", "qos", "queue", "user", "account", "job_state", "constraints")
 _COLUMNS = ("job_id", *_INSTANTS, *_SECONDS, *_COUNTS, *_TEXTS)
-_REQUESTS = ("num_gpus_req", "constraints")
-"""Columns for a replay only, beside `num_nodes_req`."""
+_FOR_METRICS = (
+    "job_id", *_INSTANTS, *_SECONDS, "allocated_cpus", "num_cores_alloc", "num_cores_req", "num_nodes_alloc", "num_nodes_req",
+    "job_state",
+)  # fmt: skip
+"""Columns on which metrics depend."""
 _NEEDED = ("job_id", "start_time", "end_time")
 _OTHER_NAMES = {"allocated_cpus": ("num_cores_alloc",), "qos": ("queue",)}
 """Columns that stand for another one where that is unknown."""
@@ -58,24 +62,25 @@ def is_table(path: Path | str) -> bool:
         return file.peek(len(MARK)).startswith(MARK)
 
 
-def read_table(path: Path | str, has_requests: bool) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread, str]:
+def read_table(path: Path | str, for_metrics: bool) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread, str]:
     """The jobs in the file's order as an SWF frame with the columns `state`, `nodes` and `account`, and those of `sacct.read_sacct`
-    for requests if `has_requests`; a header; the number of jobs by oddity, with `field_NAME_absent` for each column that the table
-    lacks or that is empty; no unread lines; and the checksum of the file.
+    for requests; a header; the number of jobs by oddity, with `field_NAME_absent` for each column that the table lacks or that is
+    empty; no unread lines; and the checksum of the file.
 
+    for_metrics: only what metrics need is read, without partitions, QOS, users, accounts, memory and requests
     Raises WrongUse for a file that is no such table, that is damaged, or larger than this machine can read.
     """
     path = Path(path).absolute()
     with ThreadPoolExecutor(1) as pool:
         checksum = pool.submit(_sha256, path)
         kinds = _kinds(path)
-        wanted = [name for name in _COLUMNS if name in kinds and (has_requests or name not in _REQUESTS)]
+        wanted = [name for name in (_FOR_METRICS if for_metrics else _COLUMNS) if name in kinds]
         _check_size(path, wanted)
         known = parquet_trial.known_values(path, wanted)
         table = _Table(path, {name: kinds[name] for name in wanted if known[name]})
-        frame, header = table.jobs(has_requests)
+        frame, header = table.jobs(has_requests=not for_metrics)
         digest = checksum.result()
-    absent = [name for name in _COLUMNS if not known.get(name) and (has_requests or name not in _REQUESTS)]
+    absent = [name for name in _COLUMNS if name not in kinds or known.get(name) == 0]
     notes = {**table.notes, **swf.oddities(frame), **{f"field_{name}_absent": frame.height for name in absent}}
     return frame, header, {note: count for note, count in notes.items() if count}, Unread(frame.height), digest
 
@@ -140,6 +145,11 @@ def _need(size: Size) -> int:
     return size.rows * MEMORY_PER_ROW + 2 * size.largest
 
 
+def _plain(text: pl.Expr) -> pl.Expr:
+    """A text that can be a name; null for others."""
+    return pl.when(text.str.contains(_PLAIN) & (text.str.len_chars() <= _LONGEST_NAME)).then(text)
+
+
 class _Table:
     """The columns of a table that have values. notes: the number of jobs by oddity."""
 
@@ -150,29 +160,36 @@ class _Table:
     def jobs(self, has_requests: bool) -> tuple[pl.DataFrame, dict[str, str]]:
         """The SWF frame, and the header."""
         header = {"Conversion": f"from the Parquet table {FORMAT}", "TimeZoneString": "UTC"}
-        numbers = {}
+        numbers = dict.fromkeys(("partition", "queue", "user"), pl.lit(-1, pl.Int64))
         for label, name, column in (("Partition", "partition", "partition"), ("Queue", "qos", "queue"), ("", "user", "user")):
-            numbers[column], listed = self._numbered(name)
-            if label and listed:
-                header[label] = listed
-        frame = self._measures()
-        first = frame["first"][0]
+            names = self._names(name)
+            if names:
+                numbers[column] = self._replaced(name, {one: number for number, one in enumerate(names, 1)}, pl.Int64())
+            if label and 0 < len(names) <= MOST_NAMES:
+                header[label] = "\n".join(f"{number} {one}" for number, one in enumerate(names, 1))
+        instants = [self._instant(name).min() for name in ("submit_time", "start_time")]
+        first = self._collected(first=pl.min_horizontal(instants)).item()
+        origin = 0 if first is None else first // _TICKS
         if first is not None:
-            header["UnixStartTime"] = str(first // _TICKS)
-        frame = frame.drop("first").with_columns(number.alias(column) for column, number in numbers.items() if number is not None)
-        own = [pl.col(name) for name in ("state", "nodes", "asked_nodes") if name in frame.columns]
-        others = [
-            (pl.col(name).fill_null(-1) if name in frame.columns else pl.lit(-1)).cast(kind).alias(name)
-            for name, kind in swf.SCHEMA.items()
-        ]
-        if not has_requests:
-            return frame.select(*others, *own), header
-        requested = self._requests()
-        return pl.concat([frame.select(*others, *own), requested], how="horizontal"), header
+            header["UnixStartTime"] = str(origin)
+        frame = self._frame(origin * _TICKS, numbers)
+        self.notes = {
+            note: int(frame[note].sum()) for note in ("cancelled_before_start", "state_unknown", "runtime_contradicts_end")
+        }
+        processors = pl.max_horizontal("allocated_processors", "requested_processors")
+        self.notes["nodes_only"] = 0 if frame.select((processors > 0).any()).item() else int((frame["nodes"] > 0).sum())
+        unused = [*(name for name in ("nodes", "asked_nodes") if not (frame[name] > 0).any()), *self.notes]
+        unused += [] if self.notes["nodes_only"] else ["asked_nodes"]
+        unused += [] if frame["state"].count() else ["state"]
+        frame = frame.drop(unused, strict=False)
+        return pl.concat([frame, self._requests()], how="horizontal") if has_requests else frame, header
 
     def _collected(self, *columns: pl.Expr, **named: pl.Expr) -> pl.DataFrame:
+        return self._read(parquet_trial.scanned(self._path).select(*columns, **named))
+
+    def _read(self, rows: pl.LazyFrame) -> pl.DataFrame:
         try:
-            return parquet_trial.scanned(self._path).select(*columns, **named).collect(engine="streaming")
+            return rows.collect(engine="streaming")
         except (pl.exceptions.PolarsError, OSError) as error:
             raise _damaged(self._path, error) from error
 
@@ -205,82 +222,74 @@ class _Table:
         value = self._number(name)
         return pl.when(value > 0).then(value.ceil().cast(pl.Int64))
 
-    def _plain(self, name: str) -> pl.Expr:
-        """A text that can be a name; null for others."""
-        if name not in self._kinds:
-            return pl.lit(None, pl.String)
-        text = pl.col(name).cast(pl.String)
-        return pl.when(text.str.contains(_PLAIN) & (text.str.len_chars() <= _LONGEST_NAME)).then(text)
+    def _text(self, name: str) -> pl.Expr:
+        texts = [pl.col(one).cast(pl.String) for one in self._one_of(name)]
+        return pl.coalesce(texts) if texts else pl.lit(None, pl.String)
 
-    def _texts(self, name: str) -> tuple[pl.Series, list[str]]:
-        """The texts of a column, and those of them that can be names, in alphabetical order."""
-        texts = self._collected(text=pl.coalesce(pl.col(one).cast(pl.String) for one in self._one_of(name)))["text"]
-        names = texts.unique().drop_nulls()
-        names = names.filter(names.str.contains(_PLAIN) & (names.str.len_chars() <= _LONGEST_NAME))
-        return texts, names.sort().to_list()
-
-    def _numbered(self, name: str) -> tuple[pl.Series | None, str]:
-        """The numbers of names in alphabetical order, null if unknown, and a line for each of them; None if there are none, and no
-        lines if there are too many."""
+    def _names(self, name: str) -> list[str]:
+        """The texts of a column that can be names, in alphabetical order."""
         if not self._one_of(name):
-            return None, ""
-        texts, names = self._texts(name)
-        lines = [f"{place} {one}" for place, one in enumerate(names, 1)] if len(names) <= MOST_NAMES else []
-        numbers = {one: place for place, one in enumerate(names, 1)}
-        return texts.replace_strict(numbers, default=None, return_dtype=pl.Int64), "\n".join(lines)
+            return []
+        names = self._collected(name=self._text(name).unique())
+        return names.select(_plain(pl.col("name"))).to_series().drop_nulls().sort().to_list()
 
-    def _states(self) -> pl.Series | None:
-        """Slurm's states, null if unknown; None if there are none. Numbers are unknown: those of SWF and of Slurm differ."""
-        if "job_state" not in self._kinds:
-            return None
-        texts, names = self._texts("job_state")
-        found = {name: word for name in names if (word := re.split("[^A-Z_]", name.upper())[0]) in states.KNOWN}
-        return texts.replace_strict(found, default=None, return_dtype=pl.String)
+    def _replaced(self, name: str, values: Mapping[str, Any], kind: pl.DataType) -> pl.Expr:
+        """What the texts of a column stand for; null for others. Without values: null."""
+        text = self._text(name)
+        return text.replace_strict(values, default=None, return_dtype=kind) if values else pl.lit(None, kind)
 
-    def _measures(self) -> pl.DataFrame:
-        """The columns of SWF that are numbers, `state`, `nodes`, and `first`, the microsecond since 1970 of the log's second 0."""
+    def _states(self) -> dict[str, str]:
+        """Slurm's states by the texts that begin with them. Numbers are unknown: those of SWF and of Slurm differ."""
+        words = {name: re.split("[^A-Z_]", name.upper())[0] for name in self._names("job_state")}
+        return {name: word for name, word in words.items() if word in states.KNOWN}
+
+    def _frame(self, origin: int, numbers: Mapping[str, pl.Expr]) -> pl.DataFrame:
+        """The SWF frame, with `state`, `nodes`, `asked_nodes`, and whether a job has the oddities of `notes`.
+
+        origin: the microsecond since 1970 of the log's second 0; numbers: expressions of partition, queue and user
+        """
         col, when = pl.col, pl.when
-        states_known = self._states()
-        number = pl.coalesce(self._number_of_job(), pl.int_range(1, pl.len() + 1, dtype=pl.Int64))
-        rows = self._collected(
-            job_number=number, submitted=self._instant("submit_time"), started=self._instant("start_time"),
-            ended=self._instant("end_time"), seconds=self._number("runtime_seconds", swf.LARGEST),
-            allocated_processors=self._count("allocated_cpus"), requested_processors=self._count("num_cores_req"),
-            requested_time=self._number("requested_seconds"), memory=self._number("requested_memory_mib", swf.LARGEST),
+        rows = parquet_trial.scanned(self._path).select(
+            **numbers, job_number=pl.coalesce(self._number_of_job(), pl.int_range(1, pl.len() + 1, dtype=pl.Int64)),
+            submitted=self._instant("submit_time"), started=self._instant("start_time"), ended=self._instant("end_time"),
+            seconds=self._number("runtime_seconds", swf.LARGEST), allocated=self._count("allocated_cpus"),
+            asked=pl.coalesce(self._count("num_cores_req"), self._count("allocated_cpus")),
+            limit=self._number("requested_seconds"), memory=self._number("requested_memory_mib", swf.LARGEST),
             nodes=self._count("num_nodes_alloc"), asked_nodes=self._count("num_nodes_req"),
+            state=self._replaced("job_state", self._states(), pl.String()),
         )  # fmt: skip
-        rows = rows.with_columns(state=pl.lit(None, pl.String) if states_known is None else states_known)
         never = col("started").is_null() | (col("started") >= col("ended"))
         unused = (col("state").is_in(states.ENDED_WAITING) & never).fill_null(False)
-        span = (col("ended") - col("started")) / _TICKS
-        first = rows.select(pl.min_horizontal(col("submitted", "started").min())).item()
-        origin = None if first is None else first // _TICKS * _TICKS
-        has_processors = any(rows[name].count() for name in ("allocated_processors", "requested_processors"))
-        waited = (when(unused).then("ended").otherwise("started") - col("submitted")) / _TICKS
-        self.notes = {
-            "cancelled_before_start": int(rows.select(unused.sum()).item()),
-            "state_unknown": 0 if "job_state" not in self._kinds else rows["state"].null_count(),
-            "runtime_contradicts_end": int(rows.select(((col("seconds") - span).abs() > 1).sum()).item()),
-            "nodes_only": 0 if has_processors or not rows["nodes"].count() else rows.height,
-        }
-        nodes = pl.coalesce("asked_nodes", "nodes", pl.lit(1))
-        asked = pl.coalesce("requested_processors", "allocated_processors")
-        rows = rows.select(
-            "job_number", "state",
-            *(["nodes"] if rows["nodes"].count() else []),
-            *([col("asked_nodes").fill_null(-1)] if self.notes["nodes_only"] else []),
-            submit=(col("submitted") - (origin or 0)) / _TICKS,
+        rows = rows.with_columns(
+            unused=unused,
+            span=(col("ended") - col("started")) / _TICKS,
+            waited=(when(unused).then("ended").otherwise("started") - col("submitted")) / _TICKS,
+        )
+        ran = ~col("unused")
+        columns = {
+            "submit": (col("submitted") - origin) / _TICKS,
             # A job that started before it was submitted has a wait below 0; one of -1 would be unknown.
-            wait=when(waited == -1).then(-2.0).otherwise(waited),
-            run_time=when(~unused).then(pl.coalesce(when(span >= 0).then(span), "seconds")),
-            allocated_processors=when(~unused).then("allocated_processors"),
-            requested_processors=asked,
-            requested_time=when(col("requested_time") > 0).then("requested_time"),
-            requested_memory=when(col("memory") > 0).then(col("memory") * 1024 * nodes / asked),
-            status=col("state").replace_strict(states.SWF_STATUS, default=-1, return_dtype=pl.Int64),
-            first=pl.lit(origin, pl.Int64),
+            "wait": when(col("waited") == -1).then(-2.0).otherwise("waited"),
+            "run_time": when(ran).then(pl.coalesce(when(col("span") >= 0).then("span"), "seconds")),
+            "allocated_processors": when(ran).then("allocated"),
+            "requested_processors": col("asked"),
+            "requested_time": when(col("limit") > 0).then("limit"),
+            "requested_memory": when(col("memory") > 0).then("memory")
+            * 1024
+            * pl.coalesce("asked_nodes", "nodes", 1)
+            / col("asked"),
+            "status": col("state").replace_strict(states.SWF_STATUS, default=-1, return_dtype=pl.Int64),
+            **{name: col(name) for name in ("job_number", *numbers)},
+        }
+        values = [columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name) for name, kind in swf.SCHEMA.items()]
+        return self._read(
+            rows.select(
+                *values, "state", *(col(name).fill_null(-1) for name in ("nodes", "asked_nodes")),
+                cancelled_before_start="unused",
+                state_unknown=col("state").is_null() & ("job_state" in self._kinds),
+                runtime_contradicts_end=((col("seconds") - col("span")).abs() > 1).fill_null(False),
+            )
         )  # fmt: skip
-        return rows if rows["state"].count() else rows.drop("state")
 
     def _number_of_job(self) -> pl.Expr:
         kind = self._kinds.get("job_id")
@@ -294,12 +303,12 @@ class _Table:
         """Columns `request` and `not_played` of `sacct.read_sacct`, and `account`, as far as there is one."""
         gpus = pl.format("gres/gpu={}", self._count("num_gpus_req"))
         rows = self._collected(
-            pl.int_range(pl.len()), Constraints=self._plain("constraints").fill_null(""), ReqTRES=gpus.fill_null(""),
+            pl.int_range(pl.len()), Constraints=_plain(self._text("constraints")).fill_null(""), ReqTRES=gpus.fill_null(""),
             asked_nodes=self._count("num_nodes_req"), nodes=self._count("num_nodes_alloc"),
         )  # fmt: skip
         found = sacct_requests.asked_for(rows, rows, {}).select("request", not_played="kinds")
         has_any = {"request": (found["request"] != "").any(), "not_played": (found["not_played"].list.len() > 0).any()}
         made = found.select(name for name, has in has_any.items() if has)
         if "account" in self._kinds:
-            made = made.with_columns(self._collected(account=self._plain("account"))["account"])
+            made = made.with_columns(self._collected(account=_plain(self._text("account")))["account"])
         return made

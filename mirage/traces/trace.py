@@ -81,18 +81,18 @@ class Trace:
         return max(1, int(widest or 0)), LARGEST_JOB
 
 
-def read_trace(path: Path | str, has_requests: bool = True) -> Trace:
+def read_trace(path: Path | str, for_metrics: bool = False) -> Trace:
     """Reads an SWF log, output of sacct, Batsim's jobs.csv or events of slurm_sim_tools, plain or gzip, or the log in an archive of
     mirage-capture, which has sacct's format, or a Parquet table oda.job. Raises WrongUse for any other content.
 
-    has_requests: whether what jobs asked for beside processors and time is read; other formats than Parquet always have it
+    for_metrics: whether only what metrics need may be read; the text formats are read as a whole
     """
     if is_archive(path):
         taken = opened(path)
         frame, header, notes, unread = captured.read(taken)
         return Trace(frame, header, notes, "sacct", taken.sha256, unread)
     if job_table.is_table(path):
-        frame, header, notes, unread, digest = job_table.read_table(path, has_requests)
+        frame, header, notes, unread, digest = job_table.read_table(path, for_metrics)
         return Trace(frame, header, notes, job_table.FORMAT, digest, unread)
     text, name = log_text.load(path), str(path)
     kind = _kind(text.data, name)
