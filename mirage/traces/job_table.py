@@ -265,7 +265,7 @@ class _Table:
             span=(col("ended") - col("started")) / _TICKS,
             waited=(when(unused).then("ended").otherwise("started") - col("submitted")) / _TICKS,
         )
-        ran = ~col("unused")
+        ran, nodes = ~col("unused"), pl.coalesce("asked_nodes", "nodes", 1)
         columns = {
             "submit": (col("submitted") - origin) / _TICKS,
             # A job that started before it was submitted has a wait below 0; one of -1 would be unknown.
@@ -274,10 +274,7 @@ class _Table:
             "allocated_processors": when(ran).then("allocated"),
             "requested_processors": col("asked"),
             "requested_time": when(col("limit") > 0).then("limit"),
-            "requested_memory": when(col("memory") > 0).then("memory")
-            * 1024
-            * pl.coalesce("asked_nodes", "nodes", 1)
-            / col("asked"),
+            "requested_memory": when(col("memory") > 0).then("memory") * 1024 * nodes / col("asked"),
             "status": col("state").replace_strict(states.SWF_STATUS, default=-1, return_dtype=pl.Int64),
             **{name: col(name) for name in ("job_number", *numbers)},
         }

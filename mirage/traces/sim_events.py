@@ -46,7 +46,8 @@ def is_event(line: str) -> bool:
 
 def parse_events(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
     """The jobs in the file's order as an SWF frame with the columns that `sacct.read_sacct` adds for requests, and `user_name`
-    and `account` if they are given; a header with the names of partitions and QOS; the number of jobs by oddity; and what cannot be read.
+    and `account` if they are given; a header with the names of partitions and QOS; the number of jobs by oddity; and what cannot be
+    read.
 
     Waits are unknown, but for a job with -cancel-in, which is CANCELLED after so long in the queue. `notes` has the number of jobs
     with each argument that is not read (`argument_--NAME_not_read`). Error messages call the file `name`. Raises WrongUse, with the
