@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from mirage.cluster_events.planned import SITE, as_argument, number_word
 from mirage.cluster_events.user_file import Line
@@ -96,7 +97,7 @@ def of(
     Raises WrongUse with file and line for what cannot be read.
     """
     events, world = SiteEvents(), _World(nodes, renamed, start, last)
-    events.lines.extend(_access(taken, access))
+    events.lines.extend(of_access(taken.path, access or {}).lines)
     outages = _of_events(taken, world, events) if EVENT in taken.parts else _of_nodes(taken, world, events)
     events.lines.extend(_lines_of_outages(outages, last))
     if RESERVATION in taken.parts:
@@ -104,15 +105,17 @@ def of(
     return events
 
 
-def _access(taken: Archive, access: Mapping[str, Mapping[str, str]] | None) -> Iterator[Line]:
-    """Lines that let accounts and QOS use partitions. They are not in slurm.conf: slurmctld does not start with a partition's QOS
-    that its database does not have yet."""
-    for name, words in (access or {}).items():
-        line = Line(f"{taken.path.name}: partition {name}", 0.0, actions.SET, f"partition {name}", "", SITE)
+def of_access(path: Path, access: Mapping[str, Mapping[str, str]]) -> SiteEvents:
+    """Events that let accounts and QOS use partitions. They are not in slurm.conf: slurmctld does not start with a partition's QOS
+    that its database does not have yet. path: what messages name; access: as for `of`"""
+    events = SiteEvents()
+    for name, words in access.items():
+        line = Line(f"{path.name}: partition {name}", 0.0, actions.SET, f"partition {name}", "", SITE)
         try:
-            yield replace(line, argument=as_argument(words))
+            events.lines.append(replace(line, argument=as_argument(words)))
         except WrongUse as error:
             raise line.wrong(error.message) from None
+    return events
 
 
 # ---- outages ----

@@ -27,6 +27,7 @@ from mirage.workloads.log_rules import Log, judged
 from mirage.workloads.selection import choose
 
 WORKLOADS = RESULTS / "workloads"
+_FORMATS = {"swf": "Standard Workload Format", "events": "events of slurm_sim_tools", "oda.job": "Parquet table oda.job"}
 
 
 def workload_report(knobs: Knobs, screen: Screen) -> Ending:
@@ -91,7 +92,7 @@ def _facts(knobs: Knobs, trace: Trace) -> dict[str, str]:
     chosen = " ".join(f"{name}={knobs.text(name)}" for name in SELECTS if not knobs.is_default(name))
     return {
         "file": Path(workload.trace).name,
-        "format": {"swf": "Standard Workload Format", "sacct": "sacct"}.get(trace.format, trace.format),
+        "format": _FORMATS.get(trace.format, trace.format),
         "SHA-256": trace.sha256,
         "jobs in it": f"{trace.frame.height:,}",
         "chosen": chosen or "all",

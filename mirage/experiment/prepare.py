@@ -171,6 +171,23 @@ def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
     )
 
 
+def _of_site_users(knobs: Knobs, trace: Trace) -> Trace:
+    """The log with the numbers and accounts of its users in the script beside SLURM_CONF; users who are not there follow."""
+    site = configuration.site_of(knobs.scheduler)
+    if "user_name" not in trace.frame.columns:
+        return trace
+    frame = trace.frame.drop("user_name")
+    if site is None or site.accounts is None or not site.accounts.numbers:
+        return replace(trace, frame=frame)
+    name, accounts = trace.frame["user_name"], site.accounts
+    others = sorted(set(name.drop_nulls().unique()) - accounts.numbers.keys())
+    numbers = {**accounts.numbers, **{one: number for number, one in enumerate(others, len(accounts.numbers) + 1)}}
+    own = name.replace_strict(accounts.defaults, default=None, return_dtype=pl.String).alias("account")
+    given = [pl.col("account")] if "account" in frame.columns else []
+    user = name.replace_strict(numbers, default=-1, return_dtype=pl.Int64).alias("user")
+    return replace(trace, frame=frame.with_columns(user, pl.coalesce(*given, own)))
+
+
 def _recorded(knobs: Knobs, trace: Trace, chosen: Workload) -> pl.DataFrame | None:
     """`Prepared.recorded`."""
     if not knobs.workload.trace or knobs.jobs.groups is not None:
@@ -216,6 +233,7 @@ class Prepared:
             raise WrongUse(
                 "think submits jobs at instants of their own, SUBMISSION in groups; give one of them", parameter="dependencies"
             )
+        trace = _of_site_users(knobs, trace)
         chosen = aspects.applied(knobs, workload(knobs, trace, shrink), SLACK)
         local, first = LocalTime.of(trace), float(chosen.jobs.select(pl.col("submit").min()).item() or 0.0)
         start = None if local.begin is None else local.begin + first
@@ -245,7 +263,7 @@ class Prepared:
         """The events of the run in the order of their instants. Raises WrongUse."""
         wanted = self.knobs.events
         run_events.check(wanted)
-        if not (wanted.path or wanted.failures or wanted.maintenance or self.knobs.workload.site):
+        if not (wanted.path or wanted.failures or wanted.maintenance or self.knobs.workload.site or self.site_events.lines):
             return ()
         second = 100 / float(self.shrink)
         site_conf, config = configuration.site_of(self.knobs.scheduler), configuration.of(self.knobs.scheduler)
@@ -270,10 +288,12 @@ class Prepared:
 
     @cached_property
     def site_events(self) -> SiteEvents:
-        """Outages and reservations of SITE. Raises WrongUse."""
+        """Outages and reservations of SITE, and access to partitions. Raises WrongUse."""
         path, site_conf = self.knobs.workload.site, configuration.site_of(self.knobs.scheduler)
-        if not path or site_conf is None or self.start is None:
+        if site_conf is None:
             return SiteEvents()
+        if not path or self.start is None:
+            return site_events.of_access(Path(self.knobs.scheduler.slurm_conf), site_conf.of_accounts)
         nodes = {
             name: site_events.resources(of_class.cpus, dict(of_class.extra).get("Gres", ""))
             for of_class in self.knobs.nodes.machine.classes

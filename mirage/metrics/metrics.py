@@ -126,6 +126,7 @@ def compute(
     changes = {"suspensions": suspensions, "allocations": allocations, "executions": executions}
     population = Population.of(jobs, processors, nodes, warmup_cut, cooldown_cut, **changes)
     inside, window = population.inside, population.window
+    classes = by_class(inside, chosen)  # before the course of the schedule, which may be a larger table, is there
     values: Values = dict.fromkeys(METRICS, _NOBODY)
     busy_nodes: pl.DataFrame | str = _NOBODY
     excluded, waits = population.excluded, population.waits
@@ -161,7 +162,7 @@ def compute(
         "censored": {"jobs": len(waits.censored), "share": waits.share},
         "steady": steady,
         "distribution": None if isinstance(busy_nodes, str) else busy_nodes.to_dict(as_series=False),
-        "classes": by_class(inside, chosen),
+        "classes": classes,
     }
 
 

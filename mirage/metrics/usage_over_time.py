@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from mirage.metrics.measured_jobs import Population, Window
@@ -210,16 +213,19 @@ def profile(population: Population, window: Window, suspensions: pl.DataFrame | 
 
 
 def within(course: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """The intervals of a course that lie within the window, in order, each of `dt` seconds; the other columns are the same."""
-    time = pl.col("time").clip(window.begin, window.end)
-    levels = course.lazy().select(pl.exclude("time"), dt=time.shift(-1) - time)
-    return levels.filter(pl.col("dt") > 0).collect(engine="streaming").rechunk()
+    """The intervals of a course that lie within the window, in order, each of `dt` seconds; the other columns are the same,
+    views of the course's, which may be the largest table of a schedule."""
+    time = course["time"]
+    first = max(int(time.search_sorted(window.begin, side="right")) - 1, 0)
+    inside = course[first : int(time.search_sorted(window.end, side="left")) + 1]
+    seconds = inside["time"].clip(window.begin, window.end).diff().slice(1).alias("dt")
+    return inside.head(len(seconds)).drop("time").with_columns(seconds)
 
 
 def course(population: Population, suspensions: pl.DataFrame | None, *, with_nodes: bool) -> pl.DataFrame:
     """The state of the machine from each instant `time` on, in order: processors that waiting jobs ask for (`waiting`), processors
-    in use (`busy`), and on request nodes in use (`busy_nodes`). Of rows of the same instant the last one holds; the first row, at
-    minus infinity, is the empty machine.
+    in use (`busy`), and on request nodes in use (`busy_nodes`). Instants differ; the first, minus infinity, is that of the empty
+    machine.
 
     suspensions: columns job, suspend, resume, of all jobs. A job waits for its size at the start, from when it is eligible, but not
     during its executions, and holds the size that it has at the time; while it is suspended it holds nothing. A job that never
@@ -255,8 +261,35 @@ def course(population: Population, suspensions: pl.DataFrame | None, *, with_nod
         runs = lost.earlier.join(waited, on="id", how="semi")
         changes += [change(runs, "begin", waiting=-p), change(runs, "end", waiting=p)]
         changes += [change(lost.held, "begin", running=1), change(lost.held, "end", running=-1)]
-    # Of changes at one instant, in whatever order, only what all of them lead to lasts for any time.
-    return pl.concat(changes).sort("time").select("time", pl.exclude("time").cum_sum()).collect(engine="streaming")
+    starts = measured["s"].gather_every(max(measured.height // _SAMPLE, 1)).sort()
+    slices = -(-len(changes) * measured.height // _SLICE)
+    return _cumulated(changes, [starts[len(starts) * place // slices] for place in range(1, slices)])
+
+
+_SLICE = 1 << 22
+"""Changes that are sorted at a time: sorting all of them takes several times the memory of the result."""
+_SAMPLE = 1 << 14
+
+
+def _cumulated(changes: Sequence[pl.LazyFrame], edges: Sequence[float]) -> pl.DataFrame:
+    """The sums of all changes up to each instant. edges: instants in order; the changes between two are sorted at a time."""
+    parts: list[dict[str, npt.NDArray[Any]]] = []
+    levels = [name for name in changes[0].collect_schema() if name != "time"]
+    before = dict.fromkeys(levels, 0)
+    for begin, end in pairwise([-math.inf, *edges, math.inf]):
+        is_here = (pl.col("time") >= begin) & ((pl.col("time") < end) | (end == math.inf))
+        here = pl.concat([one.filter(is_here) for one in changes]).collect()
+        if here.is_empty():
+            continue
+        order = np.argsort(here["time"].to_numpy())
+        time = here["time"].to_numpy()[order]
+        # Of changes at one instant, in whatever order, only what all of them lead to lasts for any time.
+        is_last = np.append(time[1:] != time[:-1], True)
+        sums = {name: before[name] + here[name].to_numpy()[order].cumsum()[is_last] for name in levels}
+        before = {name: int(values[-1]) for name, values in sums.items()}
+        parts.append({"time": time[is_last], **sums})
+    # Column by column, so that no more than one is there twice.
+    return pl.DataFrame([pl.Series(name, np.concatenate([part.pop(name) for part in parts])) for name in ("time", *levels)])
 
 
 def _distribution(levels: pl.DataFrame, nodes: int) -> pl.DataFrame:

@@ -146,7 +146,7 @@ def read_schedule(path: Path | str, selection: Selection | None = None, run: Run
         jobs, left_out = _chosen(every, wanted)
         at_once = beside.immediate_below
         return Schedule(jobs, suspensions, *machine, "run", _notes(jobs), left_out, at_once, resized, again, own, out)
-    trace = read_trace(path)
+    trace = read_trace(path, for_metrics=wanted == Selection())
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
     at_once = _Beside.of(run).immediate_below if path.name in (SCHEDULE_FILE, SACCT_FILE) else OF_LOGS

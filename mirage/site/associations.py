@@ -7,11 +7,12 @@ accepted, and here they could only refuse it. So are SlurmUser and the accounts 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from mirage.site.archive import PARAMETER, Archive
+from mirage.site.archive import Archive
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm import account_file, accounting, job_users
 from slurm_mirage.rm.slurm.accounting import FIRST_QOS, QOS_NAME
@@ -21,17 +22,17 @@ ROOT = "root"
 """The account that is above all others, and the user who is in every database."""
 ACCEPTED = "the jobs of the log were accepted, and this could only refuse them"
 NOT_COUNTED = "the cluster does not count this resource (AccountingStorageTRES)"
-_SUBMISSION = ("grpsubmit", "grpsubmitjobs", "maxsubmit", "maxsubmitjobs", "maxsubmitpu", "maxsubmitpa")
+SUBMISSION = ("grpsubmit", "grpsubmitjobs", "maxsubmit", "maxsubmitjobs", "maxsubmitpu", "maxsubmitpa")
 _LIMITS = {
     "priority": "Priority", "grpjobs": "GrpJobs", "grpjobsaccrue": "GrpJobsAccrue", "grptres": "GrpTRES", "grpwall": "GrpWall",
     "grptresmins": "GrpTRESMins", "grptresrunmins": "GrpTRESRunMins", "maxtres": "MaxTRESPerJob",
     "maxtrespernode": "MaxTRESPerNode", "maxtresmins": "MaxTRESMinsPerJob", "maxwall": "MaxWallDurationPerJob",
     "minpriothres": "MinPrioThreshold",
 }  # fmt: skip
-_OF_ASSOCIATIONS = {
+OF_ASSOCIATIONS = {
     "share": "Fairshare", **_LIMITS, "maxjobs": "MaxJobs", "maxjobsaccrue": "MaxJobsAccrue", "qos": "QOS", "defqos": "DefaultQOS",
 }  # fmt: skip
-_OF_QOS = {
+OF_QOS = {
     **_LIMITS, "gracetime": "GraceTime", "preempt": "Preempt", "preemptexempttime": "PreemptExemptTime",
     "preemptmode": "PreemptMode", "flags": "Flags", "usagethres": "UsageThreshold", "usagefactor": "UsageFactor",
     "limitfactor": "LimitFactor", "maxtrespu": "MaxTRESPerUser", "maxjobspu": "MaxJobsPerUser", "maxtrespa": "MaxTRESPerAccount",
@@ -44,6 +45,11 @@ _COUNTED = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages
 """Resources that each database knows."""
 _NAME = re.compile(r"[^\s'\":,|\\#]+")
 
+Rows = Iterable[tuple[int, dict[str, str]]]
+"""Lines and rows of a table of sacctmgr, by headings in small letters without blanks."""
+Wrong = Callable[[int, str], WrongUse]
+"""The error for a line of a table."""
+
 
 @dataclass(frozen=True)
 class SiteAccounts:
@@ -53,11 +59,15 @@ class SiteAccounts:
         accounts come after their parents, and users after all accounts
     qos: mappings with `name` and options of sacctmgr, each after those that it preempts
     left_out: what is not taken over, and why: number of associations or QOS
+    numbers: those of the users, by name
+    defaults: the account of a user's jobs that name none, by the name of the user
     """
 
     associations: list[dict[str, Any]] = field(default_factory=list)
     qos: list[dict[str, str]] = field(default_factory=list)
     left_out: dict[tuple[str, str], int] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 def of_cluster(taken: Archive, name: str, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -88,20 +98,46 @@ def read(taken: Archive, counted: Collection[str]) -> SiteAccounts | None:
     """
     if not {ASSOC, QOS} <= taken.parts.keys():
         return None
+    levels = of_cluster(taken, QOS, ("name",))
     known, left_out = {*_COUNTED, *(name.lower() for name in counted)}, dict[tuple[str, str], int]()
+    rows = of_cluster(taken, ASSOC, ("account", "user", "share", "qos"))
+    made = _associations(rows, numbers(taken), partial(taken.wrong, ASSOC), known, left_out, lambda: _slurm_user(taken))
+    return SiteAccounts(made, _qos(levels, partial(taken.wrong, QOS), known, left_out), left_out)
+
+
+def of_rows(rows: Rows, levels: Rows, wrong: Wrong, counted: Collection[str], defaults: Mapping[str, str]) -> SiteAccounts:
+    """The accounts of associations and QOS that are not in an archive. wrong: the error for a line of either.
+
+    defaults: `SiteAccounts.defaults`
+    """
+    known, left_out = {*_COUNTED, *(name.lower() for name in counted)}, dict[tuple[str, str], int]()
+    rows = list(rows)
+    numbers = {name: number for number, name in enumerate(sorted({row["user"] for _, row in rows} - {""}), 1)}
+    made = _associations(rows, numbers, wrong, known, left_out, str)
+    return SiteAccounts(made, _qos(levels, wrong, known, left_out), left_out, numbers, defaults)
+
+
+def _associations(
+    rows: Rows,
+    number_of: Mapping[str, int],
+    wrong: Wrong,
+    known: Collection[str],
+    left_out: dict[tuple[str, str], int],
+    slurm_user: Callable[[], str],
+) -> list[dict[str, Any]]:
+    """`SiteAccounts.associations`."""
     accounts: dict[str, dict[str, Any]] = {}
     users: list[dict[str, Any]] = []
-    number_of = numbers(taken)
-    for line, row in of_cluster(taken, ASSOC, ("account", "user", "share", "qos")):
+    for line, row in rows:
         for name in (row["account"], row["user"], row.get("partition", "")):
             if name and not _NAME.fullmatch(name):
-                raise taken.wrong(ASSOC, line, f"{name[:40]!r} is no name of a user, an account or a partition")
+                raise wrong(line, f"{name[:40]!r} is no name of a user, an account or a partition")
         made = {
             "account": row["account"], "parent": row.get("parentname", "") or row.get("parname", ""),
-            "user": "", "partition": row.get("partition", ""), "words": _words(row, _OF_ASSOCIATIONS, known, left_out),
+            "user": "", "partition": row.get("partition", ""), "words": _words(row, OF_ASSOCIATIONS, known, left_out),
         }  # fmt: skip
         if row["account"]:
-            _check(taken, line, made)
+            _check(wrong, line, made)
         if not row["user"]:
             accounts[row["account"]] = made
         elif row["user"] != ROOT:
@@ -109,24 +145,24 @@ def read(taken: Archive, counted: Collection[str]) -> SiteAccounts | None:
     for user in users:
         if user["account"] not in accounts:
             words = f"user {user['name']} is in the account {user['account'] or 'without a name'}, which has no line"
-            raise taken.wrong(ASSOC, user["line"], f"{words}; let an operator of Slurm take the week")
-    slurm_user = _slurm_user(taken)
-    kept = [user for user in users if user["name"] != slurm_user]
+            raise wrong(user["line"], f"{words}; let an operator of Slurm take the week")
+    own_user = slurm_user()
+    kept = [user for user in users if user["name"] != own_user]
     needed = {user["account"] for user in kept} | {account["parent"] for account in accounts.values()}
-    of_slurm_user = {user["account"] for user in users if user["name"] == slurm_user} - needed
+    of_slurm_user = {user["account"] for user in users if user["name"] == own_user} - needed
     ordered = _from_root({name: account for name, account in accounts.items() if name not in of_slurm_user})
     own = [{key: user[key] for key in ("account", "parent", "user", "partition", "words")} for user in kept]
-    return SiteAccounts([*ordered, *own], _qos(taken, known, left_out), left_out)
+    return [*ordered, *own]
 
 
-def _check(taken: Archive, line: int, made: Mapping[str, Any]) -> None:
+def _check(wrong: Wrong, line: int, made: Mapping[str, Any]) -> None:
     """Raise WrongUse with the line for an association that the file for sacctmgr cannot hold."""
     try:
         account_file.line("Account", made["account"], made["words"])
         for name in filter(None, (made["parent"], made["partition"])):
             account_file.check_name("account or partition", name)
     except WrongUse as error:
-        raise taken.wrong(ASSOC, line, error.message) from None
+        raise wrong(line, error.message) from None
 
 
 def _slurm_user(taken: Archive) -> str:
@@ -155,20 +191,20 @@ def _from_root(accounts: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
-def _qos(taken: Archive, known: Collection[str], left_out: dict[tuple[str, str], int]) -> list[dict[str, str]]:
+def _qos(rows: Rows, wrong: Wrong, known: Collection[str], left_out: dict[tuple[str, str], int]) -> list[dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for line, row in of_cluster(taken, QOS, ("name",)):
+    for line, row in rows:
         if not QOS_NAME.match(row["name"].lower()):
-            raise taken.wrong(QOS, line, f"{row['name'][:40]!r} is no name of a QOS: letters, digits, '_' and '-'")
+            raise wrong(line, f"{row['name'][:40]!r} is no name of a QOS: letters, digits, '_' and '-'")
         if match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", row.get("gracetime", "")):
             days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
             row["gracetime"] = str(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
         name = row["name"].lower()
-        found[name] = {"name": name, **_words(row, _OF_QOS, known, left_out)}
+        found[name] = {"name": name, **_words(row, OF_QOS, known, left_out)}
         try:
-            accounting.qos_of([found[name]], f"{taken.path}: {QOS}:{line}")
+            accounting.qos_of([found[name]], "")
         except WrongUse as error:
-            raise WrongUse(error.message, parameter=PARAMETER) from None
+            raise wrong(line, error.message.removeprefix(": ")) from None
     made: list[dict[str, str]] = []
     while found:
         # Slurm refuses circles of preemption, but a QOS may name itself.
@@ -193,7 +229,7 @@ def _words(
                 _count(left_out, (f"{option} of {name}", NOT_COUNTED))
         if value and _USUAL.get(option) != value:
             words[option] = value
-    for key in _SUBMISSION:
+    for key in SUBMISSION:
         if row.get(key):
             _count(left_out, (f"limits of submission ({key})", ACCEPTED))
     return words

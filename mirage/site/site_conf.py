@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from mirage.site import associations, topology
+from mirage.site import associations, sacctmgr_script, topology
 from mirage.site.archive import Archive
 from mirage.site.associations import SiteAccounts
 from mirage.site.conf_lines import ConfFiles, Line, Settings
@@ -140,8 +140,8 @@ _Words = Mapping[str, tuple[str, str]]
 
 
 def read(path: Path | str, accounting: str = "auto") -> SiteConf:
-    """Reads a slurm.conf and the files that it includes, and topology.conf and gres.conf beside it; or those in an archive of
-    mirage-capture. Raises WrongUse with the file and line of what cannot be read.
+    """Reads a slurm.conf and the files that it includes, and topology.conf, gres.conf and sacctmgr.script beside it; or those in an
+    archive of mirage-capture. Raises WrongUse with the file and line of what cannot be read.
 
     accounting: ACCOUNTING
     """
@@ -181,8 +181,12 @@ def read(path: Path | str, accounting: str = "auto") -> SiteConf:
         raise WrongUse(f"{files.path}: has no NodeName line", parameter="slurm_conf")
     site.accounting = _has_database(files.settings)
     site.has_users = accounting == "yes" or (site.accounting and accounting == "auto")
-    if site.has_users and files.taken is not None:
-        site.accounts = associations.read(files.taken, _counted_resources(files.settings, nodes))
+    if site.has_users:
+        counted = _counted_resources(files.settings, nodes)
+        if files.taken is not None:
+            site.accounts = associations.read(files.taken, counted)
+        elif files.has(sacctmgr_script.SCRIPT):
+            site.accounts = sacctmgr_script.read(files, counted)
         for (what, why), count in site.accounts.left_out.items() if site.accounts is not None else ():
             _leave_out(site, "", f"{what}: {count}", (SCHEDULING if why != associations.ACCEPTED else REST, why))
     for key, value in files.settings.values():

@@ -16,7 +16,7 @@ _BINARY = (
     (b"BZh", "compressed with bzip2", "bzip2 -d"),
     (b"\x28\xb5\x2f\xfd", "compressed with Zstandard", "zstd -d"),
     (b"PK\x03\x04", "a ZIP archive", "unzip"),
-    (b"PAR1", "a Parquet file", "pandas or polars, as CSV with sacct's headings"),
+    (b"PAR1", "a Parquet file in gzip", "gunzip"),
     (b"SQLite format 3\0", "an SQLite database", "sqlite3 -csv, with sacct's headings"),
 )
 """The first bytes of a file, what it is, and the program that converts it."""
@@ -32,7 +32,6 @@ _LINES = (
     (r"[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9:]{8};[A-Z];", "accounting of PBS (OpenPBS, Torque)", _AS_SWF),
     (r"[^:]*:[^:]*:[^:]*:[^:]*:[^:]*:[0-9]+:[^:]*:-?[0-9]+(:[0-9]+){5}:", "accounting of Grid Engine (SGE)", _AS_SWF),
     (r'"JOB_FINISH2?" "', "accounting of LSF (lsb.acct)", _AS_SWF),
-    (r"-dt +[0-9.]+ +-e +\w+", "a list of events of slurm_sim_tools, which has no schedule", _AS_SWF),
     (
         r"\W*JobID\W+SubmitTime\W+WaitTime\W|(?=[0-9]+\s+[0-9]+\s)(\S+\s+){11}[0-9-]*[A-Za-z]\S*\s+(\S+\s+){15,17}\S+\s*\Z",
         "in Grid Workloads Format (GWF)",
@@ -70,10 +69,15 @@ def of_bytes(first: bytes) -> str:
     return ""
 
 
+def content_of(lines: Sequence[str]) -> str:
+    """The first line that is neither blank nor a comment (#); empty if there is none."""
+    return next((text for line in lines if (text := line.strip()) and not text.startswith("#")), "")
+
+
 def of_lines(lines: Sequence[str]) -> str:
     """What a file with these first lines is, and what to do; empty for anything else. Comments (#) before other lines are passed
     over, but for a heading in the first line."""
-    content = next((line for line in lines if not line.lstrip().startswith("#")), "").strip()
+    content = content_of(lines)
     shown = [content, *(line.strip() for line in lines[:2])]
     for pattern, what, how in _LINES:
         if any(re.match(pattern, line[:_LONGEST], re.IGNORECASE) for line in shown):

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from mirage.traces import log_text, sacct_executions, sacct_json, sacct_requests, states, swf
-from mirage.traces.sacct_table import DURATION, MEMORY, NO_VALUE, date, read_table
+from mirage.traces.sacct_table import DURATION, MEMORY, NO_VALUE, SacctTable, date, read_table
 from mirage.traces.unread import Unread
 
 _TEXT = ("User", "UID", "Group", "GID", "Partition", "QOS")
@@ -76,6 +76,11 @@ def parse_sacct(data: bytes, name: str, has_owners: bool = False) -> tuple[pl.Da
     has_owners: whether the frame has the names of users and accounts, in `user_name` and `account`, as far as they are known
     """
     table = sacct_json.read_json(data, name) if data.lstrip().startswith((b"{", b"[")) else read_table(data, name)
+    return *of_table(table, has_owners), table.unread
+
+
+def of_table(table: SacctTable, has_owners: bool = False) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
+    """The jobs, the header and the oddities of a table, as `parse_sacct` returns them."""
     facts = _facts(table.jobs)
     revoked = (facts["state"] == states.REVOKED).fill_null(False)
     facts = facts.filter(~revoked)
@@ -106,7 +111,7 @@ def parse_sacct(data: bytes, name: str, has_owners: bool = False) -> tuple[pl.Da
     absent += [] if (frame["request"] != "").any() else ["request"]
     for columns in (_ARRAYS, ("dependency",), ("begin",), ("hold",)):
         absent += columns if frame[columns[0]].null_count() == frame.height else ()
-    return frame.drop(absent), _header(jobs), {reason: count for reason, count in notes.items() if count}, table.unread
+    return frame.drop(absent), _header(jobs), {reason: count for reason, count in notes.items() if count}
 
 
 def _clusters(rows: pl.DataFrame) -> int:

@@ -56,12 +56,14 @@ def _long(name: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def options(line: str) -> Mapping[str, str]:
+def options(line: str, unknown: list[str] | None = None) -> Mapping[str, str]:
     """The options before the script by their long names, with their values, "" for none. The last of several counts.
 
     Unknown long options, which may be those of plugins, are passed over; one that has its value in the next word ends the reading.
     With several components (`sbatch -n1 : -n2`) the key HETEROGENEOUS is there.
+    unknown: gets the options that are unknown, as they are written, without values
     """
+    others = [] if unknown is None else unknown
     found: dict[str, str] = {}
     words = line.split()[1:]
     place = 0
@@ -84,6 +86,7 @@ def options(line: str) -> Mapping[str, str]:
             name, equals, rest = word[2:].partition("=")
             option = _long(name)
             if option is None:
+                others.append(f"--{name}")
                 continue
             found[_SAME.get(option, option)] = value_of(_OPTIONS[option], rest if equals else None)
             if option == "wrap":
@@ -98,6 +101,7 @@ def options(line: str) -> Mapping[str, str]:
                     break
                 found[option] = ""
             if letters:
+                others.append(f"-{letters}")
                 break
         else:
             break

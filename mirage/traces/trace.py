@@ -1,15 +1,18 @@
-"""Reads a workload log: SWF, sacct's output or Batsim's jobs.csv; the content decides which, not the name."""
+"""Reads a workload log: SWF, sacct's output and others (docs/formats.md); the content decides which, not the name."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from mirage.site.archive import is_archive, opened
-from mirage.traces import batsim_csv, captured, log_text, other_formats, sacct, sacct_table, swf
+from mirage.traces import batsim_csv, captured, job_table, log_text, other_formats, sacct, sacct_table, sim_events, swf
 from mirage.traces.swf_header import number
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
@@ -29,7 +32,7 @@ class Trace:
     frame: the jobs, in the file's order, as an SWF frame (`swf.SCHEMA`; `sacct.read_sacct` lists the columns that sacct adds)
     header: SWF header, label to value
     notes: number of jobs by oddity of the log
-    format: "swf", "sacct" or "batsim"
+    format: "swf", "sacct", "batsim", "events" or "oda.job"
     sha256: checksum of the file itself, packed or not; of an archive of mirage-capture that of its manifest
     unread: lines that could not be read and are left out
     """
@@ -41,16 +44,21 @@ class Trace:
     sha256: str
     unread: Unread = field(default_factory=Unread)
 
+    @property
+    def has_names(self) -> bool:
+        """Whether the header has the names of partitions and QOS with which the jobs were submitted."""
+        return self.format in ("sacct", sim_events.FORMAT, job_table.FORMAT)
+
     def machine(self) -> tuple[int, int | None]:
         """Processors and nodes of the machine: MaxProcs and MaxNodes of the header.
 
         Defaults: without MaxProcs the larger of the processors of the largest job and `peak_use`; without MaxNodes None.
         """
-        return _number(self.header.get("MaxProcs")) or self._estimate()[0], _number(self.header.get("MaxNodes"))
+        return _number(self.header.get("MaxProcs")) or self._estimate[0], _number(self.header.get("MaxNodes"))
 
     def machine_source(self) -> str:
         """Source of the number of processors that `machine` returns: HEADER, PEAK_USE or LARGEST_JOB."""
-        return HEADER if _number(self.header.get("MaxProcs")) else self._estimate()[1]
+        return HEADER if _number(self.header.get("MaxProcs")) else self._estimate[1]
 
     def in_whole_nodes(self, cpus: float) -> Trace:
         """The log with the processors of its jobs, where it records their nodes only (`NODES_ONLY`): whole nodes of `cpus`."""
@@ -63,6 +71,7 @@ class Trace:
         )
         return replace(self, frame=self.frame.with_columns(known))
 
+    @cached_property
     def _estimate(self) -> tuple[int, str]:
         """Estimate of the machine's processors, and its source."""
         widest = self.frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max()).item()
@@ -72,18 +81,31 @@ class Trace:
         return max(1, int(widest or 0)), LARGEST_JOB
 
 
-def read_trace(path: Path | str) -> Trace:
-    """Reads an SWF log, output of sacct or Batsim's jobs.csv, plain or gzip, or the log in an archive of mirage-capture, which has
-    sacct's format. Raises WrongUse for any other content."""
+def read_trace(path: Path | str, for_metrics: bool = False) -> Trace:
+    """Reads an SWF log, output of sacct, Batsim's jobs.csv or events of slurm_sim_tools, plain or gzip, or the log in an archive of
+    mirage-capture, which has sacct's format, or a Parquet table oda.job. Raises WrongUse for any other content.
+
+    for_metrics: whether only what metrics need may be read; the text formats are read as a whole
+    """
     if is_archive(path):
         taken = opened(path)
         frame, header, notes, unread = captured.read(taken)
         return Trace(frame, header, notes, "sacct", taken.sha256, unread)
+    if job_table.is_table(path):
+        frame, header, notes, unread, digest = job_table.read_table(path, for_metrics)
+        return Trace(frame, header, notes, job_table.FORMAT, digest, unread)
     text, name = log_text.load(path), str(path)
     kind = _kind(text.data, name)
-    parse = {"swf": swf.parse_swf, "sacct": sacct.parse_sacct, "batsim": batsim_csv.parse_batsim}[kind]
-    frame, header, notes, unread = parse(text.data, name)
+    frame, header, notes, unread = _PARSERS[kind](text.data, name)
     return Trace(frame, header, notes, kind, text.sha256, unread)
+
+
+_PARSERS = {
+    "swf": swf.parse_swf,
+    "sacct": sacct.parse_sacct,
+    "batsim": batsim_csv.parse_batsim,
+    sim_events.FORMAT: sim_events.parse_events,
+}
 
 
 def _kind(data: bytes, name: str) -> str:
@@ -99,6 +121,8 @@ def _kind(data: bytes, name: str) -> str:
         raise WrongUse(f"{where}: {words}", parameter="trace")
     if text.startswith(("{", "[")):
         return "sacct"
+    if sim_events.is_event(other_formats.content_of(lines)):
+        return sim_events.FORMAT
     if batsim_csv.is_heading(text):
         return "batsim"
     if sacct_table.recognised(text):
@@ -131,12 +155,22 @@ def peak_use(frame: pl.DataFrame) -> int:
     col = pl.col
     ran = frame.lazy().filter((col("wait") >= 0) & (col("submit") >= 0) & (col("run_time") > 0) & (col("allocated_processors") > 0))
     start, size = col("submit") + col("wait"), col("allocated_processors")
-    parts = [ran.select(at=start, change=size), ran.select(at=start + col("run_time"), change=-size)]
+    parts = [ran.select(start=start, end=start + col("run_time"), size=size)]
     if "earlier" in frame.columns:
-        before = frame.lazy().filter(size > 0).select(size, "earlier").explode("earlier").drop_nulls().unnest("earlier")
-        parts += [before.select(at="start", change=size), before.select(at="end", change=-size)]
-    in_use = pl.concat(parts).sort("at", "change").select(col("change").cum_sum().max())
-    return int(in_use.collect().item() or 0)
+        before = frame.lazy().filter(size > 0).select(size.alias("size"), "earlier").explode("earlier").drop_nulls()
+        parts.append(before.unnest("earlier").select("start", "end", "size"))
+    held = pl.concat(parts).collect()
+    starts, begun = _cumulated(held["start"], held["size"])
+    ends, returned = _cumulated(held["end"], held["size"])
+    # In use after each start: what was begun so far, less what jobs that ended by then have returned.
+    in_use = begun[1:] - returned[np.searchsorted(ends, starts, side="right")]
+    return int(in_use.max(initial=0))
+
+
+def _cumulated(instants: pl.Series, sizes: pl.Series) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """The instants in order, and the sum of the sizes before each of them and after the last one."""
+    order = np.argsort(instants.to_numpy())
+    return instants.to_numpy()[order], np.concatenate([[0], sizes.to_numpy()[order].cumsum()])
 
 
 def _number(value: str | None) -> int | None:

@@ -44,11 +44,11 @@ def memory() -> pl.Expr:
 
 
 def names(trace: Trace) -> list[pl.Expr]:
-    """Expressions for `partition_name` and `qos_name`: the names in the header of a trace from sacct, "" for SWF."""
+    """Expressions for `partition_name` and `qos_name`: those of the header, if it has them (`Trace.has_names`), else ""."""
     names: list[pl.Expr] = []
     for column, label, alias in (("partition", "Partition", "partition_name"), ("queue", "Queue", "qos_name")):
         # Not splitlines: a name may contain characters that it takes for line breaks.
-        listed = trace.header[label].split("\n") if trace.format == "sacct" and label in trace.header else []
+        listed = trace.header[label].split("\n") if trace.has_names and label in trace.header else []
         by_number = {int(number): name for number, _, name in (line.partition(" ") for line in listed)}
         name = pl.col(column).replace_strict(by_number, default="", return_dtype=pl.String) if by_number else pl.lit("")
         names.append(name.alias(alias))

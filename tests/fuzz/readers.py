@@ -9,6 +9,9 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from mirage.knobs import run_file
 from mirage.metrics import metrics
@@ -57,6 +60,11 @@ JSON = b"""{"meta": {"Slurm": {"release": "24.05"}}, "jobs": [
 BATSIM = b"""job_id,submission_time,requested_number_of_resources,final_state,starting_time,finish_time,allocated_resources
 1,0.0,5,COMPLETED_SUCCESSFULLY,5.5,15.5,0-3 7
 w!2,0.5,2,REJECTED,-1,-1,
+"""
+SIM_EVENTS = b"""# a week
+-dt 10.50 -e submit_batch_job | -sim-walltime 100.50 --uid=u2 -J jobid_00007 -N 1 -n 32 -t 3-00:00:00 -q g -p main --mem=500G a.job
+-dt 10.75 -e submit_batch_job | -sim-walltime -1 --uid=u1 -N 2-4 -t 90 --mem-per-cpu=2G --comment=x --gres=gpu:2 --exclusive a.job
+-dt 11 -e submit_batch_job | -jid 12 -sim-walltime 0 -cancel-in 3 -A lab -t 00:07:00 --ntasks-per-node=12 -c 2 -C CPU-N --frob a.job
 """
 CSV = b"""JobID,Submit,Start,End,State,AllocTRES,SubmitLine
 7,2026-03-01 10:00:00,2026-03-01 10:00:30,2026-03-01 11:02:30,PREEMPTED,"cpu=4,mem=10G","sbatch ""a"" b"
@@ -146,6 +154,20 @@ def _archive() -> bytes:
     return written.getvalue()
 
 
+def _job_table(**options: Any) -> bytes:
+    """A small Parquet table oda.job."""
+    begins = {"submit_time": 1, "start_time": 1772359205}
+    instants = {name: pl.from_epoch(pl.Series([begin, 1772359230])) for name, begin in begins.items()}
+    columns: dict[str, Any] = {
+        "job_id": [7, 8], **instants, "end_time": pl.from_epoch(pl.Series([1772362800, None])), "requested_seconds": [60.5, None],
+        "allocated_cpus": [4, 1], "num_nodes_req": [2, None], "num_gpus_req": [1, 0], "partition": ["a", "b"], "user": ["x", None],
+        "job_state": ["COMPLETED", "CANCELLED by 5"], "constraints": ["a100", None], "node_list": ["n[1-2]", "n1"],
+    }  # fmt: skip
+    written = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(written, **options)
+    return written.getvalue()
+
+
 @dataclass(frozen=True)
 class Reader:
     """name: the kind of file; seeds: contents that are mutated; read: reads the file at a path as make would; files: how many the
@@ -230,6 +252,8 @@ READERS = {
         Reader("sacct", (SACCT, CSV, (LOGS / "dependencies.sacct").read_bytes()), _log),
         Reader("json", (JSON,), _log),
         Reader("batsim", (BATSIM,), _log),
+        Reader("events", (SIM_EVENTS,), _log),
+        Reader("parquet", (_job_table(), _job_table(compression="uncompressed")), _log, 5),
         Reader("slurm.conf", (SLURM_CONF,), site_conf.read),
         Reader("archive", (_archive(),), _captured),
         Reader("sigsleep", (SLEPT,), _schedule),

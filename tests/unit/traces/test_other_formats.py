@@ -32,7 +32,6 @@ TABLE = (
     "------------ ------------------- ---------- ------ \n"
     f"7            {D}10:00:00  COMPLETED      4 \n"
 )
-EVENTS = "-dt 0 -e submit_batch_job | -J job_7 -sim-walltime 60 --uid=u1 -t 00:05:00 -n 4 pseudo.job\n"
 BATSIM = {"jobs": [{"id": "w!7", "subtime": 0, "res": 4, "profile": "p"}], "profiles": {"p": {"type": "delay", "delay": 9}}}
 ELASTISIM = [{"type": "rigid", "submit_time": 0, "num_nodes": 4, "application_model": "a.json"}]
 
@@ -47,7 +46,6 @@ ELASTISIM = [{"type": "rigid", "submit_time": 0, "num_nodes": 4, "application_mo
         ("# JobID\tSubmitTime\tWaitTime\tRunTime\tNProcs\n" + GWF, "in Grid Workloads Format", "first 11 fields"),
         ("JobID,SubmitTime,WaitTime,RunTime,NProcs\n7,0,10,60,4\n", "in Grid Workloads Format", "first 11 fields"),
         (HELIOS, "of the Helios traces", "JobID for job_id"),
-        (EVENTS, "slurm_sim_tools", "SWF"),
         (TABLE, "sacct prints it without -P", "--parsable2"),
         (TABLE.split("\n")[2] + "\n", "sacct prints it without -P", "--parsable2"),
         ("JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n7 p n u1 R 1:00 1 n1\n", "fixed width", "--parsable2"),
@@ -95,7 +93,6 @@ def _tar() -> bytes:
         (b"BZh91AY&SY", "bzip2", "bzip2 -d"),
         (b"\x28\xb5\x2f\xfd\0", "Zstandard", "zstd -d"),
         (b"PK\x03\x04\x14\0", "ZIP", "unzip"),
-        (b"PAR1\x15\4", "Parquet", "CSV"),
     ],
 )
 def test_binary_data_in_another_format_are_named(data: bytes, named: str, how: str, tmp_path: Path) -> None:
