@@ -25,7 +25,7 @@ from mirage.records.file_names import WAITS_FILE
 from mirage.records.node_lists import node_lists
 from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import of_run
-from mirage.records.wait_causes import CAUSES, SUBMISSION
+from mirage.records.wait_causes import CAUSES, FRAGMENTATION, PRIORITY, RESOURCES, SUBMISSION
 from mirage.workloads.constraints import allows
 from slurm_mirage.base.hostlist import compress
 from slurm_mirage.base.hostlist import place as place_of
@@ -44,8 +44,11 @@ IDLE_CAUSES = {
     FEATURES: "the jobs that waited asked for features that these nodes do not have",
     GPUS: "the jobs that waited asked for GPUs that these nodes do not have",
     MEMORY: "the jobs that waited asked for more memory than these nodes have",
+    RESOURCES: "a job that could use them waited for more than was free",
+    FRAGMENTATION: "a job that could use them waited for more than was free on nodes that fit",
+    PRIORITY: "jobs that could use them were behind others",
 }
-"""Why nodes were idle, besides what kept jobs waiting that could use them (`wait_causes.CAUSES`)."""
+"""Why nodes were idle. Other causes are those of jobs that could use them (`wait_causes.CAUSES`)."""
 CAPS = tuple(word.value for word in (WaitWord.USER, WaitWord.ACCOUNT, WaitWord.QOS, WaitWord.PARTITION))
 _NOT_READY = (SUBMISSION, WaitWord.DEPENDENCY.value, WaitWord.BEGIN.value, WaitWord.HELD.value)
 """Causes of jobs that could not start on any node."""
@@ -256,35 +259,33 @@ class _Use:
     def _idle_causes(self, place: int, times: Floats, idle: Floats) -> list[dict[str, Any]]:
         """Why the nodes of a new class were idle: causes with their shares of the time of these nodes, the largest first.
 
-        At any time it is what kept waiting jobs that could use the nodes; with several such jobs each counts the same. Where none
-        waited, it is why the others could not use them; else nobody could.
+        At any time it is what kept waiting jobs that could use the nodes, but for those behind others; else that jobs were behind
+        others; else why those that waited could not use the nodes; else nobody waited. Several jobs at a time count the same.
 
         times, idle: how many of the nodes were idle between two instants
         """
-        kind, waits = self.kinds[place], self._waiting
-        blocked = self._against(place, waits["job"])
-        named = waits.with_columns(is_blocked=blocked != "", named=pl.when(blocked != "").then(blocked).otherwise("cause"))
-        spans = {(bool(key[0]), str(key[1])): part for key, part in named.group_by("is_blocked", "named", maintain_order=True)}
+        against = self._against(place, self._waiting["job"])
+        rank = pl.when(against != "").then(2).when(col("cause") == PRIORITY).then(1).otherwise(0)
+        waits = self._waiting.with_columns(rank=rank, named=pl.when(against != "").then(against).otherwise("cause"))
+        spans = {(int(key[0]), str(key[1])): part for key, part in waits.group_by("rank", "named", maintain_order=True)}
         edges = np.unique(np.concatenate([times, *(part[name].to_numpy() for part in spans.values() for name in ("from", "to"))]))
         edges = edges[(edges >= self.begin) & (edges <= self.end)]
-        length = np.diff(edges)
-        unused = idle[np.searchsorted(times, edges[:-1], "right") - 1] * length
+        left = idle[np.searchsorted(times, edges[:-1], "right") - 1] * np.diff(edges)
         counts = {key: _count(part, edges) for key, part in spans.items()}
-        able, unable = (
-            np.sum([number for (is_blocked, _), number in counts.items() if is_blocked is flag] or [np.zeros(len(length))], axis=0)
-            for flag in (False, True)
-        )
         found: dict[str, float] = {}
-        for (is_blocked, cause), number in counts.items():
-            total = np.where(able > 0, math.inf, unable) if is_blocked else able
-            part = np.divide(number, total, out=np.zeros(len(length)), where=total > 0)
-            found[cause] = found.get(cause, 0.0) + float((unused * part).sum())
-        nobody = float(unused[(able == 0) & (unable == 0)].sum())
-        found[WEIGHT if self._is_filled_later(place) else NOBODY] = nobody
-        room = (self.end - self.begin) * len(kind.places)
+        for place_in_order in range(3):
+            of_rank = {cause: number for (own, cause), number in counts.items() if own == place_in_order}
+            total = np.sum([np.zeros(len(left)), *of_rank.values()], axis=0)
+            for cause, number in of_rank.items():
+                part = np.divide(number, total, out=np.zeros(len(left)), where=total > 0)
+                found[cause] = found.get(cause, 0.0) + float((left * part).sum())
+            left = np.where(total > 0, 0.0, left)
+        found[WEIGHT if self._is_filled_later(place) else NOBODY] = float(left.sum())
+        room = (self.end - self.begin) * len(self.kinds[place].places)
         shares = sorted(((cause, seconds / room) for cause, seconds in found.items()), key=lambda one: (-one[1], one[0]))
+        able = waits.filter(col("rank") < 2)
         return [
-            {"cause": cause, "share": share, "reason": self._reason(cause), "words": idle_words(cause)}
+            {"cause": cause, "share": share, "reason": _reason(able, cause), "words": idle_words(cause)}
             for cause, share in shares
             if share >= _LEAST
         ]
@@ -294,14 +295,6 @@ class _Use:
         """The spans of jobs that waited and could have started on some nodes, as in waits.csv."""
         spans = self.run.waits if self.run.has(WAITS_FILE) else pl.DataFrame(schema=WAITS_SCHEMA)
         return spans.filter(~col("cause").is_in(_NOT_READY), col("job").is_in([*self.plan]), col("to") > col("from"))
-
-    def _reason(self, cause: str) -> str:
-        """The manager's own word for a limit that kept jobs waiting for the longest time; empty for other causes."""
-        if cause not in CAPS:
-            return ""
-        told = self._waiting.filter(col("cause") == cause, col("reason").fill_null("") != "")
-        times = told.group_by("reason").agg(time=(col("to") - col("from")).sum()).sort("time", "reason", descending=[True, False])
-        return str(times["reason"][0]) if times.height else ""
 
     def _is_filled_later(self, place: int) -> bool:
         """Whether jobs that may use a class may also use one of a lower Weight."""
@@ -323,6 +316,15 @@ def _obstacle(kind: NodeKind, partition: str, needs: Needs, layout: Layout) -> s
         return GPUS
     wanted = max(needs.memory_per_node, needs.memory or 0)
     return MEMORY if kind.node.memory is not None and wanted > kind.node.memory else ""
+
+
+def _reason(waits: pl.DataFrame, cause: str) -> str:
+    """The manager's own word for a limit that kept jobs waiting for the longest time; empty for other causes."""
+    if cause not in CAPS:
+        return ""
+    told = waits.filter(col("cause") == cause, col("reason").fill_null("") != "")
+    times = told.group_by("reason").agg(time=(col("to") - col("from")).sum()).sort("time", "reason", descending=[True, False])
+    return str(times["reason"][0]) if times.height else ""
 
 
 def _span(submits: pl.Series) -> tuple[float, float]:

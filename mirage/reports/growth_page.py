@@ -17,7 +17,7 @@ def section(growth: Mapping[str, Any]) -> Section:
         "nodes are over the time in which jobs were submitted. The backlog is the processor hours of the jobs that waited."
     )
     points = [sentence for one in machines for sentence in one["words"]]
-    parts = [Part("", points=points)] if points else []
+    parts = [Part("", points=points, is_wide=True)] if points else []
     parts.append(Part(words, table=_machines(machines), is_wide=True))
     if any(one["cost"] is not None for one in machines):
         parts.append(Part("", table=_prices(machines), is_wide=True))

@@ -70,6 +70,12 @@ def test_what_keeps_waiting_jobs_from_new_nodes(tmp_path: Path, request_: str, p
     assert [(one["cause"], one["share"]) for one in new["idle_causes"]] == [(cause, 1)]
 
 
+def test_jobs_behind_others_are_a_cause_only_where_no_other_is(tmp_path: Path) -> None:
+    waits = ((3, 0.0, 60.0, "priority", ""), (5, 20.0, 50.0, "resources", ""))
+    new = use(a_run(tmp_path / "r", waits=waits))["classes"][1]
+    assert {one["cause"]: round(one["share"], 9) for one in new["idle_causes"]} == {"priority": 0.3, "resources": 0.3}
+
+
 def test_jobs_that_cannot_start_yet_do_not_count(tmp_path: Path) -> None:
     waits = ((3, 10.0, 60.0, "dependency", ""), (4, 20.0, 80.0, "held", ""))
     new = use(a_run(tmp_path / "r", waits=waits))["classes"][1]
