@@ -238,7 +238,7 @@ def _submitted_in(jobs: pl.DataFrame, window: Window) -> pl.DataFrame:
     """The rows with a submission in this time, as one chunk: sums over several chunks are made in a changing order, which changes
     their last digit. Those of jobs in the order of their submissions are views."""
     if jobs["a"].is_sorted():
-        first, after = (int(jobs["a"].search_sorted(end, side)) for end, side in ((window.begin, "left"), (window.end, "right")))
+        first, after = jobs["a"].search_sorted(window.begin, "left"), jobs["a"].search_sorted(window.end, "right")
         return jobs[first:after].rechunk()
     return jobs.filter(pl.col("a").is_between(window.begin, window.end)).rechunk()
 
