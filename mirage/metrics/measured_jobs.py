@@ -89,8 +89,8 @@ class Population:
         executions = None if executions is None or executions.is_empty() else executions
         faults = _faults(executions)
         verdict = jobs.lazy().select(_judgement(faults)).collect().to_series()
-        # Columns of jobs that are all measured are not copied.
-        measured = _measured(jobs.lazy().filter(verdict == 0) if verdict.max() else jobs.lazy(), processors, nodes)
+        # Not lazily, which copies them: columns of jobs that are all measured are views.
+        measured = _measured(jobs.filter(verdict == 0) if verdict.max() else jobs, processors, nodes)
         resized = None
         if allocations is not None:
             wanted = jobs.select("id", wanted=pl.when(pl.col("state") == "COMPLETED").then("runtime"))
@@ -175,7 +175,7 @@ def _judgement(faults: dict[str, pl.Expr]) -> pl.Expr:
     return code
 
 
-def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.DataFrame:
+def _measured(jobs: pl.DataFrame, processors: int, nodes: int | None) -> pl.DataFrame:
     """The quantities of jobs without a fault; see `Population.measured`."""
     col = pl.col
     return jobs.select(
@@ -192,7 +192,7 @@ def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.Data
         m="processors",
         preset=col("preset").is_not_null(),
         is_lost=col("state").is_in(states.LOST).fill_null(False),
-    ).collect()
+    ).rechunk()
 
 
 def _unstarted(jobs: pl.DataFrame, verdict: pl.Series, codes: list[int]) -> pl.DataFrame:
@@ -238,7 +238,7 @@ def _submitted_in(jobs: pl.DataFrame, window: Window) -> pl.DataFrame:
     """The rows with a submission in this time, as one chunk: sums over several chunks are made in a changing order, which changes
     their last digit. Those of jobs in the order of their submissions are views."""
     if jobs["a"].is_sorted():
-        first, after = (int(jobs["a"].search_sorted(end, side)) for end, side in ((window.begin, "left"), (window.end, "right")))
+        first, after = jobs["a"].search_sorted(window.begin, "left"), jobs["a"].search_sorted(window.end, "right")
         return jobs[first:after].rechunk()
     return jobs.filter(pl.col("a").is_between(window.begin, window.end)).rechunk()
 

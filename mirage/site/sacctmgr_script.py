@@ -29,7 +29,7 @@ _WORD = re.compile(r"""([A-Za-z]+)\s*([-+]?)=\s*("[^"]*"|'[^']*'|\S*)|([A-Za-z]+
 _COMMAND = re.compile(r"\s*([A-Za-z]+)(?:\s+([A-Za-z]+))?(.*)", re.ASCII)
 _HEADINGS = {
     **{option.lower(): heading for heading, option in (*OF_ASSOCIATIONS.items(), *OF_QOS.items())},
-    "qoslevel": "qos", "fairshare": "share", "maxcpus": "", "maxsubmitjobs": "maxsubmit", "maxsubmitjobsperuser": "maxsubmitpu",
+    "qoslevel": "qos", "fairshare": "share", "maxsubmitjobs": "maxsubmit", "maxsubmitjobsperuser": "maxsubmitpu",
     "maxsubmitjobsperaccount": "maxsubmitpa", "grpsubmitjobs": "grpsubmit", "maxtres": "maxtres", "maxwall": "maxwall",
 }  # fmt: skip
 """Headings of sacctmgr's tables by its options in small letters."""
@@ -71,7 +71,9 @@ def read(files: ConfFiles, counted: Collection[str]) -> SiteAccounts:
             problem = _carry_out(made, number, match[1].lower(), (match[2] or "").lower(), match[3])
             if problem:
                 raise wrong(number, problem)
-    rows = [(int(row["line"]), row) for row in (*made.accounts.values(), *made.users.values())]
+    # The first association of a user is that of the default account.
+    users = sorted(made.users.values(), key=lambda row: row["account"] != made.defaults.get(row["user"]))
+    rows = [(int(row["line"]), row) for row in (*made.accounts.values(), *users)]
     levels = [(int(row["line"]), row) for row in made.qos.values()]
     found = associations.of_rows(rows, levels, wrong, counted, made.defaults)
     found.left_out.update(made.left_out)

@@ -182,7 +182,8 @@ class _Table:
         unused += [] if self.notes["nodes_only"] else ["asked_nodes"]
         unused += [] if frame["state"].count() else ["state"]
         frame = frame.drop(unused, strict=False)
-        return pl.concat([frame, self._requests()], how="horizontal") if has_requests else frame, header
+        # Rows come in many chunks, in which sums would be made in a changing order.
+        return (pl.concat([frame, self._requests()], how="horizontal") if has_requests else frame).rechunk(), header
 
     def _collected(self, *columns: pl.Expr, **named: pl.Expr) -> pl.DataFrame:
         return self._read(parquet_trial.scanned(self._path).select(*columns, **named))

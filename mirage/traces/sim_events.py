@@ -68,7 +68,7 @@ def parse_events(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], 
         SubmitLine="sbatch" + others,
     )
     found = [_of_line(line) for line in jobs["SubmitLine"].unique().to_list()]
-    options = pl.DataFrame(found, schema=_Options.__annotations__.keys(), orient="row", infer_schema_length=None)
+    options = pl.DataFrame(found, schema=list(_Options.__annotations__), orient="row", infer_schema_length=None)
     jobs = jobs.join(options.cast(dict.fromkeys(_TEXTS, pl.String)), on="SubmitLine", how="left", maintain_order="left")
     unread = Counter[str](jobs["unread"].explode(empty_as_null=True).drop_nulls().to_list())
     jobs = jobs.with_columns(cancelled=pl.when(pl.col("cancelled") >= 0).then("cancelled"))
