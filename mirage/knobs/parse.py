@@ -236,7 +236,7 @@ def settings(text: str) -> str:
 
 
 def tune(text: str) -> str:
-    """Accept settings of slurm.conf with the values to try. The result has all of these, and separates settings by single blanks."""
+    """Accept settings of slurm.conf with the values to try. The result has all values, and single blanks."""
     return _tuning(text, lambda read, given: " ".join(map(str, read.parse_tune(given))))
 
 

@@ -181,4 +181,3 @@ class Effect:
 
     share: float
     by_value: Sequence[float]
-

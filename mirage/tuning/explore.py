@@ -52,9 +52,7 @@ def _round(response: Response, numbered: Sequence[Numbered], run: Runs, has_part
     if not (has_parts and response.early_decides):
         return [*run(numbered, False).values()]
     parts = run(numbered, True)
-    going_on = [
-        (number, one.point) for number, one in parts.items() if one.early is None or response.goes_on(one.early)
-    ]
+    going_on = [(number, one.point) for number, one in parts.items() if one.early is None or response.goes_on(one.early)]
     whole = run(going_on, False) if going_on else {}
     ended = {number: replace(one, is_early=True) for number, one in parts.items() if number not in whole}
     return [whole.get(number) or ended[number] for number, _ in numbered]

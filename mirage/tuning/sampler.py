@@ -86,9 +86,7 @@ class _Sampler(BaseSampler):
         others = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]
         return {str(k): place for k, place in enumerate(self._next(others))}
 
-    def sample_independent(
-        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
-    ) -> Any:
+    def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> Any:
         raise AssertionError(param_name)  # all settings are in the relative search space
 
     def _next(self, others: Sequence[FrozenTrial]) -> Point:

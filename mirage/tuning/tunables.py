@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirage.text import markdown
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm import conf
 
@@ -219,8 +218,8 @@ def _values(tunable: Tunable, sign: str, text: str) -> tuple[str, ...]:
 
 
 def levels(low: int, high: int) -> list[int]:
-    """Up to LEVELS numbers from `low` to `high`, both included, with two digits in between: in equal steps, or in equal ratios where
-    the largest is ten times the smallest or more. From 0 on the ratios begin at a thousandth of the largest."""
+    """Up to LEVELS numbers from `low` to `high`, both included, with two digits in between: in equal steps, or in equal ratios
+    where the largest is ten times the smallest or more. From 0 on the ratios begin at a thousandth of the largest."""
     if high - low < LEVELS:
         return list(range(low, high + 1))
     first = low or max(1, high // 1000)
