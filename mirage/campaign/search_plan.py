@@ -66,8 +66,8 @@ class SearchPlan:
     @property
     def response(self) -> Response:
         """The question without trials."""
-        lower = [METRICS[name].better != "higher" for name in (self.goal, self.second)]
-        return Response(self.axes, [], *lower, base=self.base)
+        lower, second = (METRICS[name].better != "higher" for name in (self.goal, self.second))
+        return Response(self.axes, [], lower, second, self.base)
 
     @property
     def parsed_limits(self) -> tuple[Limit, ...]:

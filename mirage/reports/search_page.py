@@ -29,8 +29,9 @@ def page(folder: RunFolder, answer: str, is_good: bool) -> str:
     goal = METRICS[content["goal"]].in_sentences
     tuned = ", ".join(one["name"] for one in content["settings"])
     stopped = _STOPPED.get(content["stopped"], "")
+    trials, jobs = counted(len(content["trials"]), "trial"), counted(content["jobs"], "job")
     summary = [
-        f"{counted(len(content['trials']), 'trial')} of {tuned} for the best {goal}, on the same {counted(content['jobs'], 'job')}. "
+        f"{trials} of {tuned} for the best {goal}, on the same {jobs}. "
         f"The first trial is the base{f'; the search ended because {stopped}' if stopped else ''}."
     ]
     return report(f"Search {folder.name}", summary, Verdict(is_good, answer), _sections(folder, content))
@@ -62,8 +63,8 @@ def _importance_words(content: Content) -> str:
     if all(one["share"] is None for one in content["settings"]):
         return "The importance of the settings is not known: too few trials have a figure, or all have the same."
     return (
-        "Importance is the variance of what a setting alone changes, averaged over its values, as a share of that of all settings: by "
-        "a Gaussian process through the trials (docs/search.md). It says nothing of values that were not tried."
+        "Importance is the variance of what a setting alone changes, over its values, as a share of that of all settings: by a "
+        "Gaussian process through the trials (docs/search.md). It says nothing of values that were not tried."
     )
 
 

@@ -129,11 +129,13 @@ def course(content: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> P
         return None
     better = max if METRICS[goal].better == "higher" else min
     best: list[float | None] = []
+    so_far: float | None = None
     for one in known:
-        so_far = [value for value in best[-1:] if value is not None]
-        best.append(better([*so_far, one["figure"]]) if not one["breaks"] else (so_far or [None])[0])
+        if not one["breaks"]:
+            so_far = one["figure"] if so_far is None else better(so_far, one["figure"])
+        best.append(so_far)
     rows = pl.DataFrame(
-        [(one["number"], one["figure"], kind_of(content, one), so_far) for one, so_far in zip(known, best, strict=True)],
+        [(one["number"], one["figure"], kind_of(content, one), reached) for one, reached in zip(known, best, strict=True)],
         schema={"trial": pl.Int64, "figure": pl.Float64, "kind": pl.String, "best": pl.Float64},
         orient="row",
     )
@@ -150,7 +152,6 @@ def course(content: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> P
         .mark_point(size=80, filled=True, opacity=0.9)
         .encode(x=x, y=alt.Y("figure:Q", axis=_axis_of(goal), scale=scale), color=colour, shape=shape)
     )
-    last = next((value for value in reversed(best) if value is not None), None)
-    words = f"{counted(len(known), 'trial')} of all jobs; the line is the best so far, {figure(goal, last)} in the end."
+    words = f"{counted(len(known), 'trial')} of all jobs; the line is the best so far, {figure(goal, so_far)} in the end."
     chart = (line + points).properties(width=theme.WIDTH, height=theme.HEIGHT)
     return draw(chart, "course", "Course of the search", words)

@@ -53,9 +53,9 @@ class Response:
 
     axes: Sequence[Axis]
     trials: Sequence[Trial]
-    lower_is_better: bool = True
-    second_lower: bool = True
-    base: Point = ()
+    lower_is_better: bool
+    second_lower: bool
+    base: Point
 
     def cost(self, figure: float) -> float:
         """The figure as one that is to be small."""

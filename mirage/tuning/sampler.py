@@ -60,13 +60,15 @@ def next_points(axes: Sequence[Axis], told: Sequence[Told], count: int, seed: in
 
 
 def _as_trial(one: Told, distributions: Mapping[str, BaseDistribution]) -> FrozenTrial:
-    params = {str(k): place for k, place in enumerate(one.point)}
-    known = {"params": params, "distributions": dict(distributions)}
-    if one.figure is None:
-        return create_trial(state=TrialState.FAIL, **known)
-    if not one.is_whole:
-        return create_trial(state=TrialState.PRUNED, user_attrs={_ESTIMATE: one.figure}, **known)
-    return create_trial(value=one.figure, **known)
+    whole = one.is_whole and one.figure is not None
+    state = TrialState.FAIL if one.figure is None else TrialState.COMPLETE if whole else TrialState.PRUNED
+    return create_trial(
+        state=state,
+        value=one.figure if whole else None,
+        params={str(k): place for k, place in enumerate(one.point)},
+        distributions=dict(distributions),
+        user_attrs={} if whole or one.figure is None else {_ESTIMATE: one.figure},
+    )
 
 
 def _point(params: Mapping[str, Any]) -> Point:

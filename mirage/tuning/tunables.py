@@ -225,11 +225,11 @@ def levels(low: int, high: int) -> list[int]:
     first = low or max(1, high // 1000)
     if high >= 10 * first:
         count = LEVELS if low else LEVELS - 1
-        inner = [first * (high / first) ** (k / (count - 1)) for k in range(count)]
+        inner = [first * (high / first) ** (k / (count - 1)) for k in range(1 if low else 0, count - 1)]
     else:
-        inner = [low + (high - low) * k / (LEVELS - 1) for k in range(LEVELS)]
-    rounded = {round(value, 1 - math.floor(math.log10(value))) if value > 0 else 0 for value in inner}
-    return sorted({low, high, *(int(value) for value in rounded if low < value < high)})
+        inner = [low + (high - low) * k / (LEVELS - 1) for k in range(1, LEVELS - 1)]
+    rounded = {int(round(value, 1 - math.floor(math.log10(value)))) for value in inner}
+    return sorted({low, high, *(value for value in rounded if low < value < high)})
 
 
 def value_in(tunable: Tunable, settings: Mapping[str, object]) -> str:
