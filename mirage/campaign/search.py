@@ -68,7 +68,7 @@ class Course:
 
     spent: float = 0.0
     one: float = 0.0
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=lambda: time.monotonic())
 
     @property
     def seconds(self) -> float:
