@@ -1,8 +1,8 @@
 """Which points a search tries next: the sampler of its Optuna study.
 
 The first trials are spread over the grid, so that each value of each setting comes about as often; the later ones are those from
-which most is expected (`Surrogate`). A search has tens of trials of a minute each, on a grid. There Optuna's own TPE needs about
-twice as many (tests/unit/tuning/test_sampler.py compares both), and its process needs torch.
+which most is expected (`Surrogate`). A search has tens of trials of a minute each, on a grid. There Optuna's own TPE is hardly
+better than chance (tests/unit/tuning/test_sampler.py compares both), and its Gaussian process needs torch.
 
 Nothing is kept between two calls: the same trials, settings and seed give the same points.
 """
