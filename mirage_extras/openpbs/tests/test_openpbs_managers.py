@@ -65,6 +65,7 @@ def test_knobs_that_both_have_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("SETTINGS", "bf_interval=5"),
         ("FRONT_END", "2"),
         ("STEPS", "yes"),
         ("MALLEABLE", "0.5"),
