@@ -44,7 +44,7 @@ from mirage.terminal.table import rounded_text
 from mirage.text.words import about, percent
 from mirage.tuning.conclusions import Response, Trial
 from mirage.tuning.explore import NO_BASE, TIME, Numbered, explore
-from mirage.tuning.sampler import startup
+from mirage.tuning.told import startup
 from mirage.tuning.tunables import merged, parse_settings
 from slurm_mirage.base.files import write_json
 from slurm_mirage.base.printing import one_line
@@ -104,7 +104,7 @@ class Search:
         plan = RunFolder(self.folder).experiment.get("search")
         if plan is None:
             return self
-        before = SearchPlan.read(plan)
+        before = SearchPlan.read(plan, self.folder / EXPERIMENT_FILE)
         same = replace(self.plan, batch=before.batch, early_jobs=before.early_jobs)
         return replace(self, plan=same, part=self.part if before.early_jobs else None)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from mirage.experiment import configuration
@@ -18,6 +19,7 @@ from mirage.tuning.conclusions import Response
 from mirage.tuning.surrogate import Axis, Point
 from mirage.tuning.tunables import BY_NAME, NO, Tuned, parse_settings, parse_tune, settings_text, value_in
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.strict_json import Damaged
 
 SEARCHED, LEAST_PROOF = 2 / 3, 1 / 3
 """Share of the selected jobs that a search takes without JOBS; jobs of the proof, at least, as a share of those of the search."""
@@ -55,9 +57,23 @@ class SearchPlan:
     proof: str
 
     @classmethod
-    def read(cls, content: Mapping[str, Any]) -> SearchPlan:
-        """The plan in experiment.json."""
-        return cls(**{**content, "base": tuple(content["base"])})
+    def read(cls, content: Mapping[str, Any], path: Path) -> SearchPlan:
+        """The plan in experiment.json. Raises Damaged for one that names what there is not, as that of another release may."""
+        if any(one.name not in content for one in fields(cls)):
+            raise Damaged(f"{path}: search is missing")
+        plan = cls(**{one.name: content[one.name] for one in fields(cls)})
+        plan = replace(plan, base=tuple(plan.base))
+        places = list(zip(plan.values, plan.base, strict=False))
+        try:
+            parse_settings(plan.settings)
+            fits = len(plan.names) == len(plan.values) == len(places) and all(place < len(values) for values, place in places)
+            metrics = {plan.goal, plan.second, *(one.metric for one in plan.parsed_limits)}
+            is_known = {*plan.names} <= BY_NAME.keys() and metrics <= METRICS.keys()
+        except ValueError:
+            fits = is_known = False
+        if not (fits and is_known and plan.batch):
+            raise Damaged(f"{path}: search is not the plan of a search of this release")
+        return plan
 
     @property
     def axes(self) -> list[Axis]:
@@ -84,7 +100,10 @@ class SearchPlan:
 
     def point(self, text: str) -> Point | None:
         """The point with these SETTINGS; None for none of the search."""
-        given = parse_settings(text)
+        try:
+            given = parse_settings(text)
+        except ValueError:
+            return None
         places = []
         for name, values, base in zip(self.names, self.values, self.base, strict=True):
             value = given.get(name, values[base])

@@ -11,7 +11,7 @@ from mirage.campaign.search_plan import SearchPlan
 from mirage.experiment.endings import Ending
 from mirage.metrics import metrics
 from mirage.metrics.registry import METRICS
-from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE
+from mirage.records.file_names import COMPARISON_FILE, EXPERIMENT_FILE, METRICS_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import of_run
 from mirage.statistics.comparison_text import DIFFERENT, THESE_JOBS, pair_of
@@ -40,7 +40,7 @@ def trial_of(folder: Path, plan: SearchPlan, number: int) -> Trial | None:
     """A trial from its run folders, without what it is against the base; None if it has not begun."""
     whole, early = (RunFolder(folder_of(folder, number, is_early=is_early)) for is_early in (False, True))
     begun = whole.experiment or early.experiment
-    point = plan.point(begun.get("inputs", {}).get("SETTINGS", "")) if begun else None
+    point = plan.point(str(begun.get("inputs", {}).get("SETTINGS") or "")) if begun else None
     if point is None:
         return None
     figures, of_part = _figures(whole), _figures(early)
@@ -107,7 +107,8 @@ def response_of(folder: Path, plan: SearchPlan) -> Response:
 def computed(folder: Path) -> dict[str, Any]:
     """Content of search.json."""
     experiment = RunFolder(folder).experiment
-    plan, course = SearchPlan.read(experiment["search"]), experiment.get("course", {})
+    plan = SearchPlan.read(experiment.get("search") or {}, folder / EXPERIMENT_FILE)
+    course = experiment.get("course", {})
     return content_of(folder, plan, response_of(folder, plan), course.get("stopped", ""))
 
 

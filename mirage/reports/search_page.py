@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mirage.metrics.registry import METRICS
+from mirage.records.file_names import SEARCH_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.reports import search_pictures as pictures
 from mirage.reports.measures import figure, inputs
@@ -13,6 +14,7 @@ from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.run_page import CHECK
 from mirage.text.words import counted, percent
 from mirage.verdict.features import unused_in_all
+from slurm_mirage.base.strict_json import Damaged
 
 Content = Mapping[str, Any]
 _STOPPED = {
@@ -25,7 +27,7 @@ _STOPPED = {
 
 def page(folder: RunFolder, answer: str, is_good: bool) -> str:
     """The page as HTML, from search.json, experiment.json and the runs. answer: how the search ended"""
-    content = folder.search
+    content = _checked(folder)
     goal = METRICS[content["goal"]].in_sentences
     tuned = ", ".join(one["name"] for one in content["settings"])
     stopped = _STOPPED.get(content["stopped"], "")
@@ -35,6 +37,18 @@ def page(folder: RunFolder, answer: str, is_good: bool) -> str:
         f"The first trial is the base{f'; the search ended because {stopped}' if stopped else ''}."
     ]
     return report(f"Search {folder.name}", summary, Verdict(is_good, answer), _sections(folder, content))
+
+
+def _checked(folder: RunFolder) -> Content:
+    """search.json. Raises Damaged for one that names what there is not."""
+    content = folder.search
+    names, numbers = [one["name"] for one in content["settings"]], [one["number"] for one in content["trials"]]
+    is_known = {content["goal"], content["second"]} <= METRICS.keys()
+    is_whole = all({*names} <= one["settings"].keys() for one in content["trials"])
+    values = all(one["by_value"] is None or len(one["by_value"]) == len(one["values"]) for one in content["settings"])
+    if not (is_known and is_whole and values and names and numbers == [*range(1, len(numbers) + 1)]):
+        raise Damaged(f"{folder.path / SEARCH_FILE}: is not that of a search of this release")
+    return content
 
 
 def _sections(folder: RunFolder, content: Content) -> Iterator[Section]:

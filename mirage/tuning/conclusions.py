@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.tuning.sampler import Told, startup
 from mirage.tuning.surrogate import Axis, Point, Surrogate
+from mirage.tuning.told import Told, startup
 
 RANKS_FROM = 0.7
 """Rank correlation between the figures of the first part of the jobs and of all of them from which on the part decides which trials

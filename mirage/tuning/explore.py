@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mirage.tuning.conclusions import Response, Trial
-from mirage.tuning.sampler import next_points, startup
+from mirage.tuning.sampler import next_points
 from mirage.tuning.surrogate import Point
+from mirage.tuning.told import startup
 
 Numbered = tuple[int, Point]
 """Number of a trial, from 1 on, and its point."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,28 +22,11 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from mirage.tuning.surrogate import Axis, Point, Surrogate
+from mirage.tuning.told import Told, startup
 
 MOST_LOOKED_AT = 20_000
 """Points of the grid that are looked at; of a larger grid a random part."""
 _ESTIMATE = "estimate"
-
-
-@dataclass(frozen=True)
-class Told:
-    """A trial as the sampler knows it.
-
-    figure: what is to be small; None: not known, as of a run that is not valid
-    is_whole: whether it is the figure of all jobs, and not an estimate from a part of them
-    """
-
-    point: Point
-    figure: float | None
-    is_whole: bool = True
-
-
-def startup(axes: Sequence[Axis]) -> int:
-    """Number of the first trials, which are spread over the grid."""
-    return max(5, len(axes) + 2)
 
 
 def next_points(axes: Sequence[Axis], told: Sequence[Told], count: int, seed: int, first: Point) -> list[Point]:

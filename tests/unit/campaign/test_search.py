@@ -212,7 +212,7 @@ def test_a_trial_beyond_a_limit_does_not_win(on: Callable[[Cluster], Cluster]) -
     for trial in content()["trials"]:
         assert not trial["breaks"] or trial["number"] not in content()["front"]
     assert ending.word in ("ok", "inconclusive")
-    plan = SearchPlan.read(read_json(runs.RESULTS / "s/experiment.json")["search"])
+    plan = SearchPlan.read(read_json(runs.RESULTS / "s/experiment.json")["search"], Path("x"))
     assert plan.second == "utilisation" and plan.limits == "utilisation:+0.0001%"
 
 

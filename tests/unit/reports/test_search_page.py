@@ -16,8 +16,10 @@ from mirage.records.run_folder import RunFolder
 from mirage.reports import search_pictures
 from mirage.reports.search_page import page
 from mirage.tuning.conclusions import Trial
-from mirage.tuning.sampler import Told, next_points
+from mirage.tuning.sampler import next_points
 from mirage.tuning.surrogate import Point
+from mirage.tuning.told import Told
+from slurm_mirage.base.strict_json import Damaged
 
 PLAN = SearchPlan(
     names=["bf_interval", "SchedulerType", "bf_max_job_test"],
@@ -113,12 +115,39 @@ def test_text_of_others_is_no_html(tmp_path: Path) -> None:
     Outline.of(text)
 
 
-def test_content_of_another_shape_is_damaged(tmp_path: Path) -> None:
-    from slurm_mirage.base.strict_json import Damaged
+@pytest.mark.parametrize("name", list(made()))
+def test_content_of_another_shape_is_damaged(tmp_path: Path, name: str) -> None:
+    folder = folder_with(tmp_path, {**made(), name: {"x": []}})
+    with pytest.raises(Damaged):
+        _ = folder.search
 
-    content = made()
-    for name in content:
-        other = folder_with(tmp_path / name, {**content, name: {"x": []}}) if (tmp_path / name).mkdir() is None else None
-        assert other is not None
-        with pytest.raises(Damaged):
-            _ = other.search
+
+ONE, *_ = SETTINGS = made()["settings"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"goal": "x"},
+        {"second": "x"},
+        {"settings": []},
+        {"trials": made()["trials"][1:]},
+        {"settings": [*SETTINGS, {**ONE, "name": "y"}]},
+        {"settings": [{**ONE, "by_value": [1.0]}]},
+    ],
+)
+def test_content_that_names_what_there_is_not_is_damaged(tmp_path: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(Damaged):
+        page(folder_with(tmp_path, {**made(), **change}), "x", True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"names": ["x"]}, {"base": [9, 0, 0]}, {"base": [0]}, {"goal": "x"}, {"limits": "x"}, {"settings": "x=1"}, {"batch": 0}],
+)
+def test_a_plan_of_another_release_is_damaged(change: dict[str, Any]) -> None:
+    assert SearchPlan.read(vars(PLAN), Path("experiment.json")) == PLAN
+    with pytest.raises(Damaged, match=r"^experiment\.json: search is not the plan"):
+        SearchPlan.read({**vars(PLAN), **change}, Path("experiment.json"))
+    with pytest.raises(Damaged, match=r"^experiment\.json: search is missing"):
+        SearchPlan.read({}, Path("experiment.json"))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from mirage.tuning.conclusions import Response, Trial
 from mirage.tuning.explore import ALL, FLAT, NO_BASE, TIME, Numbered, explore
-from mirage.tuning.sampler import startup
 from mirage.tuning.surrogate import Axis, Point
+from mirage.tuning.told import startup
 
 AXES = [Axis(3)] * 3
 GRID = list(itertools.product(range(3), repeat=3))

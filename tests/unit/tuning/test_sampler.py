@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import warnings
 from collections.abc import Mapping
 
@@ -12,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirage.tuning.sampler import Told, next_points, startup
+from mirage.tuning.sampler import next_points
 from mirage.tuning.surrogate import Axis, Point, Surrogate
+from mirage.tuning.told import Told, startup
 
 GRID = list(itertools.product(range(3), repeat=3))
 AXES = [Axis(3)] * 3
@@ -130,6 +133,12 @@ def test_a_process_through_its_points_knows_them() -> None:
     assert np.allclose(mean, [figures[point] for point in known], atol=0.15)
     others = model.expected(GRID[1::2])[1]
     assert others.mean() > deviation.mean()
+
+
+def test_what_reads_a_search_needs_no_optuna() -> None:
+    """The wheel checks and shows searches without it."""
+    code = "import mirage.commands.check, mirage.reports.search_page, sys; sys.exit('optuna' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_effects_are_those_of_the_function() -> None:

@@ -1,4 +1,4 @@
-"""A third of a full grid of 27 against all of it, on parts of a real log, with simulated conservative backfilling in place of Slurm.
+"""A third of a full grid of 27 against all of it, on parts of a real log, with simulated backfilling in place of Slurm.
 
 The three settings are like bf_max_job_test (waiting jobs with reservations), bf_resolution (limits are rounded up to it) and
 bf_interval (jobs are looked at each so many seconds).
@@ -10,13 +10,15 @@ import itertools
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from real_logs import KTH, real_log
 
 from mirage.simulation import simulation
 from mirage.traces.trace import read_trace
-from mirage.tuning.sampler import Told, next_points
+from mirage.tuning.sampler import next_points
 from mirage.tuning.surrogate import Axis, Point
+from mirage.tuning.told import Told
 
 DEPTHS, RESOLUTIONS, INTERVALS = (1, 10, 500), (60, 3600, 14_400), (30, 600, 3600)
 BASE = (2, 0, 0)
@@ -26,7 +28,7 @@ GRID = list(itertools.product(range(3), repeat=3))
 
 def grid_of(log: Path, offset: int, goal: str) -> dict[Point, float]:
     """The mean or the 95th percentile of the waits at each point."""
-    jobs = read_trace(log).frame.filter((read_trace(log).frame["run_time"] > 0)).slice(offset, JOBS)
+    jobs = read_trace(log).frame.filter(pl.col("run_time") > 0).slice(offset, JOBS)
     submit, run = (jobs[name].to_numpy().astype(float) for name in ("submit", "run_time"))
     width = jobs["allocated_processors"].to_numpy().clip(1, PROCESSORS)
     asked = np.maximum(jobs["requested_time"].to_numpy().astype(float), run)
