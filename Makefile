@@ -63,6 +63,10 @@ compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times eac
 gate: $(STAMP) ## may the slurm.conf AFTER replace BEFORE? runs both until LIMITS are decided; for CI (docs/gate.md)
 	$(CLI) $@
 
+.PHONY: search
+search: $(STAMP) ## which values of settings of slurm.conf (TUNE) are best for GOAL, proven on other jobs (docs/search.md)
+	$(CLI) $@
+
 .PHONY: report
 report: $(STAMP) ## make report.html of a finished run, sweep or comparison (RUN) again, from the files beside it
 	$(CLI) $@

@@ -42,6 +42,8 @@ from slurm_mirage.base.files import write_json
 
 CLEAN_STATE = {"mirage_fresh": True}
 """Variables of a run whose cluster has no state of the run before it."""
+OF_SCHEDULER = {"CONFIG", "RM", "SETTINGS"}
+"""Knobs that change nothing in what is submitted."""
 REPLICAS = 3  # of each configuration, unless they would take longer than `WITHIN`
 WITHIN = 3600.0  # real seconds
 
@@ -111,7 +113,7 @@ class Campaign:
         base = Prepared.make(played, origin.trace, shrinks[0])
         prepared = {
             label: replace(base, knobs=own)
-            if set(arms[label]) <= {"CONFIG", "RM"} or own == played
+            if set(arms[label]) <= OF_SCHEDULER or own == played
             else Prepared.make(own, origin.trace, shrinks[0])
             for label, own in ((label, played.with_values(arm)) for label, arm in arms.items())
         }
@@ -164,6 +166,19 @@ class Campaign:
         configs = {label: one.knobs.scheduler.config for label, one in self.prepared.items()}
         parts = self._parts(knobs.workload.seed, replicas, configs, folder)
         return replace(self, knobs=knobs, inputs=inputs, folder=folder, parts=parts, replicas=replicas)
+
+    def with_settings(self, texts: Mapping[str, str], run: str, replicas: int = 1) -> Campaign:
+        """A campaign of `replicas` runs with each of these SETTINGS, by label, in results/`run`.
+
+        It is made of this one, which has one configuration. Raises WrongUse if `run` is too long for a name.
+        """
+        base = next(iter(self.prepared.values()))
+        prepared = {label: replace(base, knobs=base.knobs.with_values({"SETTINGS": text})) for label, text in texts.items()}
+        own = {f"{label} {name}" for label, arm in self.arms.items() for name in arm}
+        inputs = {name: text for name, text in self.inputs.items() if name not in own}
+        inputs |= {f"{label} SETTINGS": text for label, text in texts.items()}
+        arms = {label: {"SETTINGS": text} for label, text in texts.items()}
+        return replace(self, arms=arms, prepared=prepared, inputs=inputs).of_size(replicas, run)
 
     def extend(self) -> None:
         """Make the finished campaign of this name, which has fewer replicas, one of as many as this one.
@@ -294,11 +309,17 @@ class Campaign:
         try:
             speed = self._speed(use, screen)
             prepared = {name: replace(one, knobs=one.knobs.at_speed(speed)) for name, one in self.prepared.items()}
-            return self._play_left(prepared, speed, use, screen)
+            return self.play_left(prepared, speed, use, screen)
         except (WrongUse, Failed, Interrupted) as error:
             return self._ending_of(error, self.folder.name, self.knobs.cluster)
 
-    def _play_left(self, prepared: Mapping[str, Prepared], speed: Speed, use: InstanceUse, screen: Screen) -> Ending | None:
+    def play_left(
+        self, prepared: Mapping[str, Prepared], speed: Speed, use: InstanceUse, screen: Screen, *, keeps: bool = False
+    ) -> Ending | None:
+        """Run what is not finished. Returns the ending of a run that did not finish, or None.
+
+        prepared: by label, with the speed that was chosen. keeps: as for RunsLeft. Raises Interrupted.
+        """
         parts, count = self.played(), len(self.parts)
         titles = {part: f"run {number} of {count}, {part.folder.name}" for number, part in enumerate(parts, 1)}
         left = self._left()
@@ -344,6 +365,7 @@ class Campaign:
             home=lambda part: part.home(self.knobs.cluster),
             arm=lambda part: part.member.label,
             foot=lambda: f"{count - len(left)} of {count} runs finished, about {rest()} left",
+            keeps=keeps,
         )
         at_once = campaign.at_once()
         is_complete = campaign.run(places_of([part.folder for part in parts]), screen)

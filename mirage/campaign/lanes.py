@@ -67,6 +67,8 @@ class RunsLeft(Generic[Run]):
     """How far the campaign is."""
     arm: Callable[[Run], str] | None = None
     """The arm of a comparison that a run belongs to."""
+    keeps: bool = False
+    """Whether the instances beside CLUSTER stay for further runs."""
 
     def manager(self) -> str:
         """The first resource manager of the campaign."""
@@ -77,7 +79,7 @@ class RunsLeft(Generic[Run]):
         return runs_at_once(self.knobs, self.speed, len(self.left))
 
     def run(self, used: Collection[str], screen: Screen) -> bool:
-        """Execute all runs that are left, and remove the instances beside CLUSTER; returns whether all were executed.
+        """Execute all runs that are left, and remove the instances beside CLUSTER (see `keeps`); returns whether all were executed.
 
         If a run fails, no further run begins, those that go on are waited for, and all instances stay.
         used: instances, or hosts of `run_hosts`, on which runs of the campaign have begun before
@@ -99,7 +101,7 @@ class RunsLeft(Generic[Run]):
             arm = self.arm if self.speed == EVENT and not hosts else None
             queue = RunQueue(self.left, lambda run: homes[self.name(run)], names, count > 1 and measures, arm)
             is_complete = lanes.play(self, queue) if count == 1 else lanes.play_side_by_side(self, queue, count)
-            if is_complete:
+            if is_complete and not self.keeps:
                 lanes.remove(self.inventory, self.folder / ANSIBLE_LOG_FILE)
             return is_complete
 

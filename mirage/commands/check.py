@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mirage.campaign import sweep_table
+from mirage.campaign import search_results, sweep_table
 from mirage.campaign.conclusion import computed, members_of
 from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs.knobs import Knobs
-from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SWEEP_FILE
+from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SEARCH_FILE, SWEEP_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -73,6 +73,12 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
         stored = RunFolder(folder).comparison
         again = json.loads(json.dumps(computed(folder, members, stored["method"]["margin"])))
         yield folder / COMPARISON_FILE, list(_differences(stored, again))
+    elif (folder / SEARCH_FILE).is_file():
+        for path in sorted(folder.glob("t*-1")):
+            if (path / METRICS_FILE).is_file():
+                yield from _of_run(path, version)
+        again = json.loads(json.dumps(search_results.computed(folder)))
+        yield folder / SEARCH_FILE, list(_differences(RunFolder(folder).search, again))
     elif (folder / SWEEP_FILE).is_file():
         runs = sweep_table.runs_of(folder)
         for _, run, _ in runs:

@@ -23,6 +23,8 @@ def cluster_variables(knobs: Knobs, shrink: Decimal = Decimal(100)) -> dict[str,
         variables["slurm_mirage_extras"] = of_aspects
     if knobs.scheduler.accounting == "auto" and aspects.needs(knobs).accounting:
         variables["mirage_accounting"] = "yes"
+    if changed := configuration.tuned(knobs.scheduler):
+        variables["slurm_controller_tuned_settings"] = dict(changed)
     if (site := configuration.site_of(knobs.scheduler)) is not None:
         variables |= {"slurm_controller_site_settings": site.settings, "slurm_controller_partitions": site.partitions}
         if knobs.nodes.steps == "auto" and site.sets_aside:

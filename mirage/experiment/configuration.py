@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +17,9 @@ from mirage.knobs.machine import Machine
 from mirage.knobs.parse import MANAGERS, SLURM
 from mirage.site import growth, site_conf
 from mirage.site.site_conf import SiteConf
+from mirage.tuning import tunables
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.slurm import conf
 from slurm_mirage.rm.slurm.conf import value_of
 
 if TYPE_CHECKING:
@@ -133,7 +135,26 @@ def path_of(scheduler: SchedulerKnobs) -> Path:
 
 
 def of(scheduler: SchedulerKnobs) -> Configuration:
-    """Read the configuration CONFIG. If SLURM_CONF is given, the partitions are those of that file."""
+    """Read the configuration CONFIG, with SETTINGS. If SLURM_CONF is given, the partitions are those of that file."""
+    found = _without_settings(scheduler)
+    changed = tuned(scheduler)
+    return replace(found, settings={**found.settings, **changed}) if changed else found
+
+
+def tuned(scheduler: SchedulerKnobs) -> Mapping[str, Any]:
+    """What SETTINGS sets: settings of slurm.conf by name, which take precedence over those of CONFIG and SLURM_CONF."""
+    if not scheduler.settings:
+        return {}
+    return tunables.merged(in_force(scheduler), tunables.parse_settings(scheduler.settings))
+
+
+def in_force(scheduler: SchedulerKnobs) -> Mapping[str, Any]:
+    """The settings of CONFIG over those of SLURM_CONF, without SETTINGS; names as CONFIG, or else SLURM_CONF, spells them."""
+    site = site_of(scheduler)
+    return conf.merge(site.settings if site is not None else {}, _without_settings(scheduler).settings)
+
+
+def _without_settings(scheduler: SchedulerKnobs) -> Configuration:
     return read(path_of(scheduler), site_of(scheduler))
 
 
@@ -180,7 +201,7 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
 
     from mirage.text import yaml_input
     from mirage.workloads import routing
-    from slurm_mirage.rm.slurm import accounting, conf
+    from slurm_mirage.rm.slurm import accounting
 
     where = f"{path.parent.name}/{path.name}"
     try:

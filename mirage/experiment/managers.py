@@ -60,6 +60,7 @@ def _of_slurm_only(knobs: Knobs) -> tuple[tuple[str, bool, str], ...]:
     return (
         ("SLURM_CONF", knobs.scheduler.slurm_conf != "", "it is a configuration of Slurm"),
         ("GROW", knobs.scheduler.grow != "", "it copies nodes with their partitions of Slurm"),
+        ("SETTINGS", knobs.scheduler.settings != "", "they are settings of slurm.conf"),
         ("FRONT_END", knobs.nodes.front_ends > 0, "front ends are Slurm's"),
         ("CONTROLLERS", knobs.nodes.controllers > 1, "a second slurmctld is Slurm's"),
         ("EVENTS", knobs.events.files != "", "events are carried out by Slurm's commands"),

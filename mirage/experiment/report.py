@@ -1,4 +1,4 @@
-"""report.html of a run, a sweep or a comparison, made from the files beside it."""
+"""report.html of a run, a sweep, a comparison or a search, made from the files beside it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 
 from mirage import ROOT
 from mirage.experiment import runs
+from mirage.experiment.endings import Ending
 from mirage.knobs.resolve import user_message
-from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SWEEP_FILE
+from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SEARCH_FILE, SWEEP_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
 from mirage.text import output_file
@@ -108,6 +109,8 @@ def pages(folder: Path, *, again: bool = True) -> tuple[str, dict[Path, str]]:
         return _comparison(folder, again)
     if (folder / SWEEP_FILE).is_file():
         return _sweep(folder, again)
+    if (folder / SEARCH_FILE).is_file():
+        return _search(folder, again)
     return _run(folder)
 
 
@@ -132,6 +135,16 @@ def _comparison(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     of_runs = {path: page_of_run(run) for path, run in paths.items() if again or not path.exists()}
     own = page(folder.name, content, RunFolder(folder).experiment, finished)
     return f"comparison of {', '.join(one['label'] for one in content['configurations'])}", {**of_runs, folder / NAME: own}
+
+
+def _search(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
+    """Description and pages of a search and of those of its trials that have results."""
+    from mirage.reports.search_page import page
+
+    search, ending = RunFolder(folder), Ending.load(folder) or Ending("failed", "the search has not ended")
+    measured = [run for one in search.search["trials"] if ((run := folder / one["run"]) / METRICS_FILE).is_file()]
+    of_runs = {path: text for run in measured if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
+    return f"search {folder.name}", {**of_runs, folder / NAME: page(search, ending.message, ending.word == "ok")}
 
 
 def _sweep(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:

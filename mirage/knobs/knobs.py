@@ -134,6 +134,8 @@ class SchedulerKnobs:
 
     config: str
     slurm_conf: str
+    settings: str
+    """Settings of slurm.conf over all others, as NAME=VALUE; empty for none."""
     slurm_source: SlurmSource | None
     rm: str
     """One resource manager; several words for make compare."""
@@ -150,7 +152,7 @@ class SchedulerKnobs:
 
 @dataclass(frozen=True)
 class CampaignKnobs:
-    """Comparisons, sweeps, studies and gates."""
+    """Comparisons, sweeps, studies, gates and searches."""
 
     configs: str
     slurms: str
@@ -168,6 +170,10 @@ class CampaignKnobs:
     """None: the default ones."""
     budget: int
     """Real seconds."""
+    tune: str
+    """Settings of slurm.conf with the values to try; empty for none."""
+    goal: str
+    """Name of the metric that a search improves."""
 
     @property
     def is_full(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from mirage.cluster_events.generated import Failures, Maintenance
 from mirage.knobs import machine, submission
@@ -237,6 +238,35 @@ def grow(text: str) -> str:
         return canonical(path_text(text)) if text else ""
     except ValueError as error:
         raise InvalidValue(str(error)) from None
+
+
+def settings(text: str) -> str:
+    """Accept settings of slurm.conf with a value each. The result separates them by single blanks."""
+    return _tuning(text, lambda read, given: read.settings_text(read.parse_settings(given)))
+
+
+def tune(text: str) -> str:
+    """Accept settings of slurm.conf with the values to try. The result has all values, and single blanks."""
+    return _tuning(text, lambda read, given: " ".join(map(str, read.parse_tune(given))))
+
+
+def _tuning(text: str, read: Callable[[Any, str], str]) -> str:
+    from mirage.tuning import tunables  # most calls do without
+
+    try:
+        return read(tunables, path_text(text)) if text.strip() else ""
+    except ValueError as error:
+        raise InvalidValue(str(error)) from None
+
+
+def goal(text: str) -> str:
+    """Accept the name of a metric of which more or less is better."""
+    from mirage.metrics.registry import METRICS  # as for `limits`
+
+    known = [name for name, metric in METRICS.items() if metric.better != "neither"]
+    if text not in known:
+        raise InvalidValue(f"one of {', '.join(known)}")
+    return text
 
 
 def real_time(text: str) -> int:

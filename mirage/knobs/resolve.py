@@ -34,10 +34,12 @@ STUDY, STUDY_TARGET = "STUDY", "study-"
 # Variables of the Makefile that are not knobs of a run.
 MAKE_VARIABLES = ("PYTHON",)
 # The default of CONFIG where SHRINK makes jobs shorter: Slurm's own intervals do not shrink with them.
-SHORT_INTERVALS, SHRINKING = "backfill", ("experiment", "compare")
+SHORT_INTERVALS, SHRINKING = "backfill", ("experiment", "compare", "search")
 UNSHRUNK = 100  # per cent
 GATE = "gate"
 """The target whose first configuration is BEFORE."""
+SEARCH = "search"
+"""The target with CHARGE=yes: where no computing of the scheduler takes time, the setting that computes most is always best."""
 # Knobs that SITE replaces, or that its users cannot be with.
 BESIDE_SITE = ("TRACE", "SLURM_CONF", "MODEL", "RM", *listed("knobs", "NOT_WITH_SITE"))
 # Knobs that CLASSES replaces.
@@ -82,6 +84,8 @@ def resolve(environ: Mapping[str, str], target: str = "") -> Knobs:
         if knobs.scheduler.slurm_conf:
             raise WrongUse(f"{source}: BEFORE says that too; give BEFORE and AFTER only, or names of configurations with {source}")
         source, knobs = "BEFORE", knobs.with_values({"SLURM_CONF": knobs.campaign.before})
+    if target == SEARCH and not environ.get("CHARGE"):
+        knobs = knobs.with_values({"CHARGE": "yes"})
     if not environ.get("CONFIG"):
         knobs = replace(knobs, scheduler=replace(knobs.scheduler, config=_default_configuration(knobs, target)))
     machine = knobs.nodes.classes

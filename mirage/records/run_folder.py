@@ -24,6 +24,7 @@ from mirage.records.file_names import (
     RESULT_FILE,
     RUN_FILE,
     SAMPLES_FILE,
+    SEARCH_FILE,
     SHARES_FILE,
     STATUS_FILE,
     WAITS_FILE,
@@ -39,6 +40,7 @@ from mirage.records.shapes import (
     METRICS_JSON,
     OFFSETS_JSON,
     QUEUE_JSON,
+    SEARCH_JSON,
     STATUS_JSON,
     WAITED_JSON,
 )
@@ -312,6 +314,11 @@ class RunFolder:
     def comparison(self) -> dict[str, Any]:
         """comparison.json."""
         return self._object(COMPARISON_FILE, COMPARISON_JSON)
+
+    @cached_property
+    def search(self) -> dict[str, Any]:
+        """search.json."""
+        return self._object(SEARCH_FILE, SEARCH_JSON)
 
     @cached_property
     def waits(self) -> pl.DataFrame:

@@ -34,6 +34,47 @@ _WHOLE = Number(1, 1e12, whole=True)
 VERDICTS = ("valid", "invalid", "inconclusive")
 """The words of metrics.json for the verdict on a run."""
 
+_PLACES = Each(COUNT)
+_SEARCH_PLAN = Object(
+    {
+        "names": Each(TEXT),
+        "values": Each(Each(TEXT)),
+        "base": _PLACES,
+        **dict.fromkeys(("settings", "goal", "second", "limits", "proof"), TEXT),
+        "margin": _NUMBER,
+        **dict.fromkeys(("batch", "jobs", "early_jobs"), COUNT),
+    }
+)
+_TRIAL = Object(
+    {
+        "number": COUNT,
+        "run": Name(),
+        **dict.fromkeys(("settings", "changed"), Named(TEXT)),
+        **dict.fromkeys(("figure", "second", "first_part"), OrNull(_NUMBER)),
+        "ended_after_first_part": FLAG,
+        "breaks": Each(TEXT),
+    }
+)
+_TUNED = Object({"name": TEXT, "values": Each(TEXT), "base": TEXT, "share": OrNull(_NUMBER), "by_value": OrNull(Each(_NUMBER))})
+_PART = Object({**dict.fromkeys(("jobs", "misranked", "pairs"), COUNT), "rank_correlation": OrNull(_NUMBER), "decided": FLAG})
+_PROOF = Object({**dict.fromkeys(("run", "verdict", "words"), TEXT), "jobs": COUNT, "valid": FLAG, "limits": Named(TEXT)})
+SEARCH_JSON = Object(
+    {
+        **dict.fromkeys(("goal", "second", "limits", "stopped"), TEXT),
+        "margin": _NUMBER,
+        "jobs": COUNT,
+        "settings": Each(_TUNED),
+        "trials": Each(_TRIAL),
+        "front": _PLACES,
+        "best": OrNull(COUNT),
+        "flat": FLAG,
+        "range_percent": OrNull(Row((_NUMBER, _NUMBER))),
+        "first_part": _PART,
+        "proof": OrNull(_PROOF),
+    }
+)
+"""search.json."""
+
 EXPERIMENT_JSON = Object(
     {
         **dict.fromkeys(("inputs", "knobs"), Maybe(Named(Maybe(TEXT)))),
@@ -44,6 +85,8 @@ EXPERIMENT_JSON = Object(
         "attempt": Maybe(COUNT),
         "hosts": Maybe(Each(OBJECT)),
         "workload": Maybe(OBJECT),
+        "search": Maybe(_SEARCH_PLAN),
+        "course": Maybe(Object({**dict.fromkeys(("seconds", "budget"), _NUMBER), "stopped": TEXT})),
         "comparison": Maybe(Each(Object({"label": TEXT, "replica": COUNT, "folder": Name()}))),
         "site": Maybe(Object(dict.fromkeys(("taken", "approximated", "absent"), Maybe(Named(COUNT))))),
     }

@@ -61,6 +61,7 @@ _FEATURES = (
     Feature(lambda content, given: given("CHARGE", "no") or charges(content.get("validity", {})), ("CHARGE", "charged_seconds")),
     _knob("SUBMISSION", ""),
     _knob("PRESET", "none"),
+    _knob("SETTINGS", ""),
     _knob("ACCOUNTING", "auto"),
     _knob("FRONT_END", "0"),
     _knob("CONTROLLERS", "1"),

@@ -66,6 +66,7 @@ def test_knobs_that_both_have_are_accepted() -> None:
     ("name", "value"),
     [
         ("GROW", "+8"),
+        ("SETTINGS", "bf_interval=5"),
         ("FRONT_END", "2"),
         ("STEPS", "yes"),
         ("MALLEABLE", "0.5"),

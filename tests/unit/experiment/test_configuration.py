@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from mirage.experiment import configuration
+from mirage.experiment.cluster_variables import cluster_variables
 from mirage.knobs.resolve import resolve
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.slurm.conf import value_of
 
 CONFIGS = sorted(path for path in (Path(__file__).parents[3] / "configs").glob("*.yml") if path.is_file())
 
@@ -88,3 +90,22 @@ def test_wrong_files(tmp_path: Path, text: str, words: str | None) -> None:
         return
     with pytest.raises(WrongUse, match=rf"^config: .*/x\.yml.*{words}"):
         configuration.read(tmp_path / "x.yml")
+
+
+def test_settings_are_over_the_configuration_and_the_site(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(
+        "NodeName=a[1-4] CPUs=8\nPartitionName=day Nodes=ALL\nschedulerparameters=bf_continue,bf_interval=60\nPriorityWeightAge=5\n"
+    )
+    tuned = {"SETTINGS": "bf_interval=10 bf_continue=no PriorityWeightAge=7"}
+    knobs = resolve({}).with_values({"SLURM_CONF": str(tmp_path / "slurm.conf"), "CONFIG": "site", **tuned})
+    changed = configuration.tuned(knobs.scheduler)
+    assert changed == {"schedulerparameters": {"bf_continue": False, "bf_interval": "10"}, "PriorityWeightAge": "7"}
+    content = configuration.of(knobs.scheduler)
+    assert content.settings["PriorityWeightAge"] == "7"
+    own = resolve({"CONFIG": "backfill", **tuned})
+    content = configuration.of(own.scheduler)
+    assert content.backfill_interval == 10 and content.backfill_depth == 1000
+    assert "bf_continue" not in value_of(content.settings["SchedulerParameters"])
+    variables = cluster_variables(own)
+    assert variables["slurm_controller_tuned_settings"]["PriorityWeightAge"] == "7"
+    assert "slurm_controller_tuned_settings" not in cluster_variables(resolve({"CONFIG": "backfill"}))

@@ -217,7 +217,7 @@ def test_a_wrong_value_from_the_environment_is_said_to_come_from_there() -> None
 
 def test_a_run_of_a_comparison_can_be_read_and_not_made() -> None:
     assert knobs.resolve({"RUN": "cmp/fifo-1"}, "why").output.run == "cmp/fifo-1"
-    for target in ("experiment", "compare", "gate"):
+    for target in ("experiment", "compare", "gate", "search"):
         with pytest.raises(WrongUse, match="RUN: 'cmp/fifo-1' is not possible; it may be up to 81 letters"):
             knobs.resolve({"RUN": "cmp/fifo-1"}, target)
 
@@ -245,3 +245,26 @@ def test_any_text_is_a_value_or_one_line(text: str) -> None:
         except WrongUse as refusal:
             assert str(refusal).startswith(f"{knob.name}: ")
             assert len(str(refusal).splitlines()) == 1
+
+
+def test_settings_of_slurm_conf_are_checked_words() -> None:
+    assert (
+        knobs.resolve({"SETTINGS": " BF_interval=060  PriorityMaxAge=7-0"}).scheduler.settings
+        == "bf_interval=60 PriorityMaxAge=7-0"
+    )
+    assert knobs.resolve({"TUNE": "bf_interval=30..33"}).campaign.tune == "bf_interval=30,31,32,33"
+    for name, text, words in (
+        ("SETTINGS", "bf_interval", "bf_interval may be a whole number"),
+        ("SETTINGS", "bf_interval=1,2", "not '1,2'"),
+        ("TUNE", "bf_interval={{x}}", "not '{{x}}'"),
+        ("TUNE", "SlurmctldHost", "'SlurmctldHost' is not a setting that can be tuned"),
+        ("GOAL", "wait", "it may be one of wait_mean, "),
+    ):
+        with pytest.raises(WrongUse) as refusal:
+            knobs.resolve({name: text})
+        assert words in refusal.value.message and "\n" not in refusal.value.message
+
+
+def test_a_search_charges_the_scheduler_for_its_computing() -> None:
+    assert knobs.resolve({}, "search").clock.charge == "yes" and knobs.resolve({}, "compare").clock.charge == "no"
+    assert knobs.resolve({"CHARGE": "no"}, "search").clock.charge == "no"

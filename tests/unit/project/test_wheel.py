@@ -28,7 +28,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 REQUIREMENTS = [Requirement(text) for text in PROJECT["dependencies"]]
 # Packages whose modules have other names, and those that only targets with a cluster import.
 MODULES = {"vl-convert-python": "vl_convert", "pyyaml": "yaml"}
-CHECKOUT_ONLY = {"ansible_runner", "openstack"}
+CHECKOUT_ONLY = {"ansible_runner", "openstack", "optuna"}
 
 
 def program(*words: object) -> str:
