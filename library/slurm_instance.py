@@ -55,8 +55,8 @@ options:
     default: false
   users:
     description:
-      - Whether the instance has users with names, as a sandbox has (docs/sandbox.md). Its slurmrestd needs a permanent port, and a key
-        for tokens is made.
+      - Whether the instance has users with names, as a sandbox has (docs/sandbox.md). Its slurmrestd needs a permanent port.
+      - A key for tokens is made.
     type: bool
     default: false
   belongs_to:

@@ -34,7 +34,7 @@ enum { FIRST = 1900000000, COUNT = 200000000 };
 #define NAMED_COUNT 47000000U
 enum { NAME_SIZE = 32 };
 
-/* The farm sets this for slurmd of a sandbox, which is root in a user namespace: the id there of no one, the instance's user. */
+/* The farm sets this for slurmd of a sandbox, which is root of a user namespace: the id of the instance's user outside of it. */
 #define INSIDE "SLURM_MIRAGE_INSIDE"
 
 static int (*real_getpwnam_r)(const char *, struct passwd *, char *, size_t, struct passwd **);

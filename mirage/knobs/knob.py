@@ -63,7 +63,18 @@ OF_BUILD = (*OF_SINGLE, *OF_COMPARE, "gate")
 OF_MANAGED = (*OF_SINGLE, "compare", "study-scms")
 OF_RUN = ("experiment", *aspects.listed("targets", "OF_RUN"), *OF_COMPARE, "gate")
 OF_PLAYED = ("experiment", "compare", "gate")
-OF_CLUSTER = (*OF_BUILD, "status", "watch", "shell", "capture", "teardown", "infra", "provision", "deprovision", *aspects.listed("targets", "OF_CLUSTER"))
+OF_CLUSTER = (
+    *OF_BUILD,
+    "status",
+    "watch",
+    "shell",
+    "capture",
+    "teardown",
+    "infra",
+    "provision",
+    "deprovision",
+    *aspects.listed("targets", "OF_CLUSTER"),
+)
 FINISHED_RUNS = ("report", "check", "metrics", "why")
 """Targets that read a finished run, which may be one of a comparison."""
 OF_OFFLINE = ("workload", "workload-report", "metrics", "simulate")

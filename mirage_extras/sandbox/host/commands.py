@@ -39,4 +39,5 @@ def ask(directory: Path, programs: Path, program: str, *words: str) -> str:
         raise ResourceManagerError(f"{program}: cannot be started: {error.strerror}") from error
     if result.returncode != 0:
         raise ResourceManagerError(f"{program}: {' '.join(result.stderr.split())[:200]}")
-    return result.stdout
+    output: str = result.stdout
+    return output

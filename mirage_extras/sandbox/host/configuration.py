@@ -23,9 +23,7 @@ def completed(
     """The settings with tokens and metrics; slurmd is root, in its user namespace. own: has `directory`. Raises WrongUse."""
     directory, release = Path(own["directory"]), release_of(version) if version else None
     if release and release < OLDEST:
-        raise WrongUse(
-            f"a sandbox needs Slurm {OLDEST[0]}.{OLDEST[1]:02} or later, not {version}", parameter="slurm_source"
-        )
+        raise WrongUse(f"a sandbox needs Slurm {OLDEST[0]}.{OLDEST[1]:02} or later, not {version}", parameter="slurm_source")
     socket = f"socket={munge_socket(directory)}"
     further: dict[str, Any] = {
         "AuthInfo": socket,

@@ -156,9 +156,9 @@ def belongs(pid: int, directory: str) -> bool:
     """Return whether process `pid` belongs to the instance in `directory`.
 
     It does when INSTANCE_VARIABLE in its environment is `directory`, it runs as the instance's user (or as root, as the account of
-    its database server, or as a user of a sandbox), and it sees the same directory there: a container on this host may have an instance of the same name in
-    its own file system. slurmstepd and slurmscriptd overwrite their environment with their title; they are recognised by their name
-    and their user, which no other instance shares.
+    its database server, or as a user of a sandbox), and it sees the same directory there: a container on this host may have an
+    instance of the same name in its own file system. slurmstepd and slurmscriptd overwrite their environment with their title; they
+    are recognised by their name and their user, which no other instance shares.
     """
     mark = f"{INSTANCE_VARIABLE}={directory}".encode()
     try:

@@ -99,8 +99,8 @@ class Spec:
         that ask for a port on all addresses do not get; else empty
     fresh: optional, a name for which the controller begins with a clean state: the farm restarts it once, and removes its saved
         state before (see `saved_state`)
-    users: of an instance with a user namespace, "first" and "count" of the user ids that are the same in it as on the host; its root
-        is the instance's user; else empty
+    users: of an instance with a user namespace, whose root is the instance's user, "first" and "count" of the user ids that are the
+        same in it as on the host; else empty
     saved_in: optional, the folder with `state` and `log` for the controller's saved state and records, if hosts share it; empty:
         they are in the instance's directory
     digest: digest of the whole file

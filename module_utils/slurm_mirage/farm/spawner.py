@@ -86,7 +86,9 @@ class Spawner:
             try:
                 self._user_namespace = isolation.make_user_namespace(spec.user, spec.users["first"], spec.users["count"])
             except OSError as error:
-                raise NoIsolation(f"this host allows no user namespace to root, which users of the cluster need: {error}") from error
+                raise NoIsolation(
+                    f"this host allows no user namespace to root, which users of the cluster need: {error}"
+                ) from error
         if os.getuid() == 0:
             further = (isolation.CAP_KILL, *isolation.ACCOUNT_CAPABILITIES) if spec.has_accounts else ()
             isolation.become_user(spec.user, further)

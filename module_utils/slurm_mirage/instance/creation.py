@@ -221,7 +221,8 @@ def make_folders(directory: Path, owner: tuple[int, int] | None, has_users: bool
     """
     changed = False
     folders = [directory.parent, directory, *(directory / name for name in OWNED_BY_ROOT)]
-    wanted = dict.fromkeys(folders, (0, 0)) | dict.fromkeys((directory / name for name in OWNED_BY_USER), owner)
+    wanted: dict[Path, tuple[int, int] | None] = dict.fromkeys(folders, (0, 0))
+    wanted |= dict.fromkeys((directory / name for name in OWNED_BY_USER), owner)
     modes = {}
     if has_users:
         wanted[directory / job_users.USERS] = (0, 0)

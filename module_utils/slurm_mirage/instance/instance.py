@@ -16,7 +16,8 @@ Folders and files of its directory ROOT/NAME:
 - transfer: files on their way to and from the control machine
 - cleared_for: the run that the instance was cleared for
 - instance.json: {"name", "user", "nodes", "port", "ports", "addresses"}: the instance and its block of ports (placement.py);
-  "database_port": slurmdbd's port, with accounting; "rest_port": slurmrestd's, of a sandbox; "here": number of nodes on this host, in a cluster of several hosts;
+  "database_port": slurmdbd's port, with accounting; "rest_port": slurmrestd's, of a sandbox;
+  "here": number of nodes on this host, in a cluster of several hosts;
   "belongs_to": the instance whose campaign also uses this one, unless it is an instance of its own
 
 The folders OWNED_BY_USER and database belong to the instance's user, all else to root.
@@ -96,9 +97,7 @@ def claimed_blocks(root: Path, except_name: str) -> list[tuple[int, int]]:
     return blocks
 
 
-def single_port(
-    name: str, block: Block, kept: dict[str, Any] | None, claimed: Sequence[tuple[int, int]], in_use: bool
-) -> int:
+def single_port(name: str, block: Block, kept: dict[str, Any] | None, claimed: Sequence[tuple[int, int]], in_use: bool) -> int:
     """Return the port of SINGLE_PORTS: the instance's earlier one, or the first free one. Raises WrongUse when none is free.
 
     block: the instance's block; kept: content of its instance.json, or None; claimed: blocks of the other instances, and other

@@ -39,20 +39,17 @@ def apply(parameters: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
 def _pause(directory: Path, before: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     manager = manager_at(directory)
     run, partitions = active_run(directory), manager.open_partitions()
-    note = {
-        "run": run or before.get("run"),
-        "partitions": sorted({*before.get("partitions", []), *partitions}),
-        "jobs": list(before.get("jobs", [])),
-    }
-    write_json(directory / RECORD, note, mode=0o600)
+    note = {"run": run or before.get("run"), "partitions": sorted({*before.get("partitions", []), *partitions})}
+    suspended = {*before.get("jobs", [])}
+    write_json(directory / RECORD, {**note, "jobs": sorted(suspended)}, mode=0o600)
     if run is not None:
         _bring(directory, run, "stopped", parameters)
     manager.set_partitions(partitions, are_open=False)
     jobs = _jobs(directory, "RUNNING")
-    note["jobs"] = sorted({*note["jobs"], *jobs})
-    write_json(directory / RECORD, note, mode=0o600)
+    suspended |= {*jobs}
+    write_json(directory / RECORD, {**note, "jobs": sorted(suspended)}, mode=0o600)
     _control(directory, "suspend", jobs)
-    return {"changed": bool(run or partitions or jobs), "jobs": len(note["jobs"])}
+    return {"changed": bool(run or partitions or jobs), "jobs": len(suspended)}
 
 
 def _resume(directory: Path, before: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:

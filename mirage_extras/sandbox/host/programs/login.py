@@ -26,7 +26,6 @@ from ....clock import instance_clock
 from ....farm.farm import read_state
 from ....instance.instance import commands_of
 from ....rm.api import ResourceManagerError
-from ....rm.managers import manager, manager_of
 from ....rm.slurm import job_users
 from ....rm.slurm.account_commands import AccountCommands
 from ....rm.slurm.accounting import DEFAULT_ACCOUNT, Wanted
@@ -91,7 +90,7 @@ def environment_of(directory: Path, name: str) -> dict[str, str]:
             write_atomically(directory / CLOCK, clock)
         libraries[instance_clock.VARIABLE] = str(directory / CLOCK)
     return {
-        **manager(manager_of(directory)).environment(directory),
+        "SLURM_CONF": f"{directory}/etc/slurm.conf",
         **libraries,
         "HOME": str(directory / job_users.USERS / name),
         "USER": name,

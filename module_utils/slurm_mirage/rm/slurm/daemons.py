@@ -97,8 +97,8 @@ def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     daemons = [*specifications(directory, layout_of(options)), *further]
     for changed, _ in extras.wanted("daemons", "changed", options["extras"]):
         daemons = [changed(directory, daemon) for daemon in daemons]
-    users = {"users": of for of, _ in extras.wanted("daemons", "USER_NAMESPACE", options["extras"])}
-    return {"daemons": daemons, **saved_in, **users}
+    namespaces = [of for of, _ in extras.wanted("daemons", "USER_NAMESPACE", options["extras"])]
+    return {"daemons": daemons, **saved_in, **({"users": namespaces[0]} if namespaces else {})}
 
 
 def specifications(directory: Path, layout: Layout) -> list[Specification]:
