@@ -32,6 +32,7 @@ enum { FIRST = 1900000000, COUNT = 200000000 };
  */
 #define NAMED_FIRST 2100000000U
 #define NAMED_COUNT 47000000U
+#define NO_ONE ((uid_t) - 1)
 enum { NAME_SIZE = 32 };
 
 /* The farm sets this for slurmd of a sandbox, which is root of a user namespace: the id of the instance's user outside of it. */
@@ -122,15 +123,15 @@ static bool is_named(uid_t id)
     return id >= NAMED_FIRST && id - NAMED_FIRST < NAMED_COUNT;
 }
 
-/* The id of a user with a name; FIRST + COUNT for other names. */
+/* The id of a user with a name; NO_ONE for other names. */
 static uid_t named_id(const char *name)
 {
     char path[PATH_MAX + NAME_SIZE];
     struct stat status;
     if (!users[0] || name[0] == '.' || name[0] == '\0' || strchr(name, '/') || strlen(name) >= NAME_SIZE)
-        return FIRST + COUNT;
+        return NO_ONE;
     (void)snprintf(path, sizeof path, "%s/%s", users, name);
-    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && is_named(status.st_uid) ? status.st_uid : FIRST + COUNT;
+    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && is_named(status.st_uid) ? status.st_uid : NO_ONE;
 }
 
 /* The name of the user with an id. */

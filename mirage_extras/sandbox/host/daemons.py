@@ -19,7 +19,7 @@ ADDRESS = "127.0.0.1"
 USER_NAMESPACE = {"first": users.GROUP, "count": len(processes.NAMED_USERS)}
 """User and group ids that are the same in the user namespace as on the host (`farm.daemons.Spec`)."""
 INSIDE = "SLURM_MIRAGE_INSIDE"
-"""Environment variable by which files/job_users knows that it is in the user namespace. Its value is the instance's user outside."""
+"""Environment variable by which files/job_users knows that it is in the user namespace. Its value is its root outside."""
 
 
 def of_slurm(directory: Path, options: Mapping[str, Any]) -> list[dict[str, Any]]:

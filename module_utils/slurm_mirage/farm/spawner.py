@@ -218,6 +218,7 @@ class Spawner:
         if daemon.inside is not None:
             change = [f"--setuid={daemon.inside}", f"--setgid={daemon.inside}"] if daemon.inside else ["--preserve-credentials"]
             enter = ["/usr/bin/nsenter", f"--user=/proc/self/fd/{USER_NAMESPACE}", *change, "--"]
+            enter += ["/usr/bin/setpriv", "--no-new-privs", "--"]
             return self._execute(daemon, [*enter, *daemon.command])
         if not daemon.account:
             return self._execute(daemon, daemon.command)
