@@ -74,12 +74,9 @@ def _runs_jobs_of(lane: Lane) -> None:
     state = lane.directory / "state/planted"
     mark = secrets.token_hex(8)
     script = f"id -u; cat {lane.directory}/etc/jwt_hs256.key; ls {lane.directory}/state; sleep {10 * PACE}; echo {mark}"
-    answer = in_shell(
-        lane.cluster,
-        USER,
-        f"sbatch --parsable --output={state} --wrap='echo planted'; job=$(sbatch --parsable --output=out --wrap='{script}'); echo $job; "
-        "until squeue --noheader --format=%t%u | grep -q R$USER; do sleep 1; done; date +%s",
-    ).split()
+    submit = f"sbatch --parsable --output={state} --wrap='echo planted'; sbatch --parsable --output=out --wrap='{script}'"
+    wait = "until squeue --noheader --format=%t%u | grep -q R$USER; do sleep 1; done"
+    answer = in_shell(lane.cluster, USER, f"{submit}; {wait}").split()
     began = time.monotonic()
     output = until(lambda: mark in (said := in_shell(lane.cluster, USER, "cat out")) and said, f"job {answer[1]} ends")
     took = time.monotonic() - began
