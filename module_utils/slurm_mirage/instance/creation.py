@@ -235,15 +235,17 @@ def make_folders(directory: Path, owner: tuple[int, int] | None, has_users: bool
                 if write:
                     user_folders.remove(directory, name)
     for folder, ids in wanted.items():
-        mode = modes.get(folder, 0o755)
+        mode, is_owned = modes.get(folder, 0o755), False
         # The parents of all these folders are root's: no other user can replace one by a link.
         if folder.is_dir():
             status = folder.stat()
-            there = stat.S_IMODE(status.st_mode)
-            if ids in (None, (status.st_uid, status.st_gid)) and (there == mode if folder in modes else there & mode == mode):
+            there, is_owned = stat.S_IMODE(status.st_mode), ids in (None, (status.st_uid, status.st_gid))
+            if is_owned and (there == mode if folder in modes else there & mode == mode):
                 continue
         changed = True
-        if write:
+        if write and is_owned:
+            folder.chmod(mode)
+        elif write:
             folder.parent.mkdir(exist_ok=True, parents=True)
             user_folders.make_folder(folder.parent, folder.name, mode, ids)
     key = directory / job_users.TOKEN_KEY
