@@ -22,6 +22,7 @@ from modules import Caller
 
 from slurm_mirage.base import processes
 from slurm_mirage.base.processes import NAMED_USERS
+from slurm_mirage.clock import instance_clock
 from slurm_mirage.extras.sandbox import users
 
 ROOT = Path(__file__).parents[3]
@@ -143,3 +144,33 @@ def test_daemons_run_in_the_namespace_are_adopted_and_end(instance: Path, call: 
     call("slurm_farm", directory=str(instance), state="stopped")
     assert processes.of_instance(str(instance)) == {}
     assert [pid for pid in (*slurmd, *rest) if processes.start_time(pid) is not None] == []
+
+
+def test_users_who_do_not_see_the_clock_file_read_its_copy(tmp_path: Path) -> None:
+    for name in ("run", "state", "users"):
+        (tmp_path / name).mkdir()
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(0o755)
+    for name in ("run", "state"):
+        shutil.chown(tmp_path / name, USER)
+    instance_clock.set_speed(tmp_path, 60)
+    shutil.chown(tmp_path / "state/clock", USER)
+    (tmp_path / "state").chmod(0o700)
+    instance_clock.share(tmp_path)
+    code = f"""
+import os, sys
+from pathlib import Path
+from slurm_mirage.clock import instance_clock
+os.setgroups([])
+os.setgid({NAMED_USERS.start})
+os.setuid({NAMED_USERS.start + 10})
+print(instance_clock.both_times(Path(sys.argv[1])))
+"""
+    words = ["/usr/bin/python3", "-B", "-c", code, str(tmp_path)]
+    environment = {"PYTHONPATH": str(ROOT / "module_utils")}
+    result = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert "'speed': 60.0" in result.stdout, result.stderr
+    (tmp_path / "state/clock").unlink()
+    instance_clock.share(tmp_path)
+    assert not (tmp_path / instance_clock.COPY).exists()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ....base import processes
 from ....base.errors import WrongUse
-from ....base.files import differs, read_json, write_atomically
+from ....base.files import read_json
 from ....base.printing import say
 from ....clock import instance_clock
 from ....farm.farm import read_state
@@ -33,8 +33,6 @@ from .. import users
 from ..addresses import metrics_url, rest_url
 from ..commands import ask
 
-CLOCK = f"{job_users.USERS}/.clock"
-"""In the instance's directory, root's: a copy of the clock file, because other users do not see slurmctld's folder."""
 LIFETIME = 86400
 """Seconds for which the shell's token is valid, by the host's clock."""
 WAIT = 30.0
@@ -80,15 +78,10 @@ def farm_of(directory: Path) -> int:
 
 
 def environment_of(directory: Path, name: str) -> dict[str, str]:
-    """The environment of the user's shell without a token. Writes CLOCK."""
-    clock = instance_clock.read_line(directory)
+    """The environment of the user's shell without a token."""
     libraries = job_users.environment(directory)
-    if clock is None:
-        (directory / CLOCK).unlink(missing_ok=True)
-    else:
-        if differs(directory / CLOCK, clock):
-            write_atomically(directory / CLOCK, clock)
-        libraries[instance_clock.VARIABLE] = str(directory / CLOCK)
+    if instance_clock.VARIABLE in libraries:
+        libraries[instance_clock.VARIABLE] = str(directory / instance_clock.COPY)
     return {
         "SLURM_CONF": f"{directory}/etc/slurm.conf",
         **libraries,
