@@ -17,7 +17,7 @@ class SandboxKnobs:
 
     pace: Decimal | None
     """Constant speed of the clock; None for a cluster that is no sandbox."""
-    user: str
+    user: str | None
 
     @property
     def is_wanted(self) -> bool:
