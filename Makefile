@@ -51,6 +51,18 @@ $(STAMP):
 cluster: $(STAMP) ## build and start the emulated cluster
 	$(CLI) $@
 
+.PHONY: sandbox
+sandbox: $(STAMP) ## a cluster for tools and courses, with work that goes on: shells of users, REST API, metrics (docs/sandbox.md)
+	$(CLI) $@
+
+.PHONY: pause
+pause: $(STAMP) ## the sandbox's jobs and its work stand still until make resume
+	$(CLI) $@
+
+.PHONY: resume
+resume: $(STAMP) ## they go on
+	$(CLI) $@
+
 .PHONY: experiment
 experiment: $(STAMP) ## cluster, workload, replay, collection, metrics; results in results/RUN
 	$(CLI) $@
@@ -116,7 +128,7 @@ watch: $(STAMP) ## the same live, until q or Ctrl-C
 	$(CLI) $@
 
 .PHONY: shell
-shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch (qstat, pbsnodes, qsub) use the instance
+shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch (qstat, pbsnodes, qsub) use the instance; in a sandbox that of USER
 	$(CLI) $@
 
 .PHONY: capture

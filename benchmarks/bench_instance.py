@@ -86,7 +86,7 @@ def make(target: str, **knobs: object) -> Made:
     if process.returncode:
         raise RuntimeError(last)
     changed = last.partition("changed=")[2].partition(",")[0].partition(";")[0]
-    return Made(round(seconds, 2), int(changed), round(lowest, 1))
+    return Made(round(seconds, 2), int(changed or 0), round(lowest, 1))
 
 
 @contextmanager

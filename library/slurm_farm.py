@@ -238,14 +238,15 @@ def clock_of(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
 
 def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     """Content of etc/farm.json. Raises WrongUse."""
-    own = [parameters["user"], parameters["hostname"], str(parameters["rm"] != DEFAULT)]
+    content = manager(parameters["rm"]).farm_content(directory, parameters)
+    own = [parameters["user"], parameters["hostname"], str(parameters["rm"] != DEFAULT), str(content.get("users"))]
     return {
         **{key: parameters[key] for key in ("user", "hostname", "parallel")},
         "environment": {name: str(value) for name, value in parameters["environment"].items()},
         "clock": clock_of(directory, parameters),
         "identity": control.identity(directory, own),
         "addresses": parameters["addresses"],
-        **manager(parameters["rm"]).farm_content(directory, parameters),
+        **content,
     }
 
 

@@ -53,6 +53,12 @@ options:
     description: Whether the instance has accounting. Its slurmdbd needs a permanent port, and memory.
     type: bool
     default: false
+  users:
+    description:
+      - Whether the instance has users with names, as a sandbox has (docs/sandbox.md). Its slurmrestd needs a permanent port.
+      - A key for tokens is made.
+    type: bool
+    default: false
   belongs_to:
     description:
       - Name of the instance whose campaigns also use this one, and with which C(make teardown) removes this one. Empty for none.

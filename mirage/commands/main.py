@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirage import PROGRAM
+from mirage.aspects import offers
 from mirage.commands.logs import LOGS
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.knobs import resolve, run_file
@@ -54,6 +55,7 @@ TARGETS = {
     "teardown": ("mirage.commands.teardown", "teardown"),
     "provision": ("mirage.commands.provision", "provision"),
     "deprovision": ("mirage.commands.deprovision", "deprovision"),
+    **{target: place for of_aspect in offers("targets", "TARGETS") for target, place in of_aspect.items()},
 }
 # Targets for which the inventory may have no host.
 WITHOUT_HOSTS = ("provision", "deprovision")

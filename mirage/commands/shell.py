@@ -1,10 +1,14 @@
-"""`make shell`: starts a shell of the instance's user, in which the manager's commands (squeue or qstat) use the instance."""
+"""`make shell`: starts a shell of the instance's user, in which the manager's commands (squeue or qstat) use the instance.
+
+An aspect may offer the shell of another user: its function `login(knobs, directory)` returns the command, or None.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from mirage.aspects import offers
 from mirage.experiment import preflight
 from mirage.experiment.endings import Ending, Failed
 from mirage.knobs.knobs import Knobs
@@ -66,6 +70,9 @@ def shell(knobs: Knobs, screen: Screen) -> Ending:
     if not preflight.is_here(cluster) and not directory.exists():
         message = "make shell enters a cluster on this machine; call it on the head, in a clone that is there"
         raise WrongUse(message, parameter="inventory")
+    own = (found for login in offers("shell", "login") if (found := login(knobs, directory)) is not None)
+    if (words := next(own, None)) is not None:
+        os.execvp(words[0], words)
     words = command(directory, cluster.name)
     if (work := preflight.at_work(cluster)) is not None:
         screen.say(f"warning: run {work.order} goes on in this cluster; a job that is submitted here makes it invalid")

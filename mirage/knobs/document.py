@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mirage.aspects import listed
 from mirage.knobs.knob import GROUPS, OF_STUDIES, Knob
 from mirage.knobs.table import TABLE
 
 OFFLINE = ("workload", "workload-report", "metrics", "simulate")
-SETS = (("studies", OF_STUDIES), ("runs", ("experiment", "compare", "studies", "gate", "search")), ("offline", OFFLINE))
+RUNS = ("experiment", *listed("targets", "OF_RUN"), "compare", "studies", "gate", "search")
+SETS = (("studies", OF_STUDIES), ("runs", RUNS), ("offline", OFFLINE))
 """Targets that are written as one word, where a knob has all of them."""
 
 HEAD = """\
@@ -20,7 +22,7 @@ HEAD = """\
 A knob is given to make, as in `make experiment NODES=100 SHRINK=50`, in the environment, or in a
 [file](results.md#a-run-as-a-file). All are checked before anything is started or written. Where the last column names an Ansible
 variable, an inventory can have a value too; a given knob has precedence. Targets: "studies" are all values of STUDY, study-NAME one
-of them; "runs" experiment, compare, gate, search and the studies; "offline" workload, workload-report, metrics and simulate.
+of them; "runs" experiment, sandbox, compare, gate, search and the studies; "offline" workload, workload-report, metrics and simulate.
 """
 COLUMNS = ("knob", "default", "meaning", "may be", "targets; variable")
 

@@ -58,12 +58,23 @@ class Knob:
 OF_ASPECTS_STUDIES = tuple(f"study-{name}" for name in aspects.listed("studies", "STUDIES"))
 OF_STUDIES = ("study-scms", "study-suspend", *OF_ASPECTS_STUDIES)
 OF_COMPARE = ("compare", *OF_STUDIES)
-OF_SINGLE = ("cluster", "experiment")
+OF_SINGLE = ("cluster", "experiment", *aspects.listed("targets", "OF_RUN"))
 OF_BUILD = (*OF_SINGLE, *OF_COMPARE, "gate", "search")
 OF_MANAGED = (*OF_SINGLE, "compare", "study-scms")
-OF_RUN = ("experiment", *OF_COMPARE, "gate", "search")
+OF_RUN = ("experiment", *aspects.listed("targets", "OF_RUN"), *OF_COMPARE, "gate", "search")
 OF_PLAYED = ("experiment", "compare", "gate", "search")
-OF_CLUSTER = (*OF_BUILD, "status", "watch", "shell", "capture", "teardown", "infra", "provision", "deprovision")
+OF_CLUSTER = (
+    *OF_BUILD,
+    "status",
+    "watch",
+    "shell",
+    "capture",
+    "teardown",
+    "infra",
+    "provision",
+    "deprovision",
+    *aspects.listed("targets", "OF_CLUSTER"),
+)
 FINISHED_RUNS = ("report", "check", "metrics", "why")
 """Targets that read a finished run, which may be one of a comparison."""
 OF_OFFLINE = ("workload", "workload-report", "metrics", "simulate")

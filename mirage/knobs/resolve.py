@@ -27,8 +27,8 @@ from slurm_mirage.rm.managers import traits_of
 GIVEN = "MIRAGE_GIVEN"
 # Environment variable with the names of the knobs that RUN_FILE gives (run_file.py). They are in GIVEN, too.
 OF_FILE = "MIRAGE_OF_FILE"
-# Names that Slurm's own commands read from the environment. They count as knobs only when they are given to make.
-SLURM_VARIABLES = ("SLURM_CONF",)
+# Names that Slurm's own commands read from the environment, or that every shell has. They count as knobs only when given to make.
+SLURM_VARIABLES = ("SLURM_CONF", *listed("knobs", "ONLY_GIVEN_TO_MAKE"))
 STUDY, STUDY_TARGET = "STUDY", "study-"
 """Variable of the Makefile that names a study; the target is study-NAME."""
 # Variables of the Makefile that are not knobs of a run.

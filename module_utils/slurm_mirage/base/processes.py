@@ -22,6 +22,8 @@ INSTANCE_VARIABLE = "SLURM_MIRAGE_INSTANCE"
 DATABASE = "pbs/datastore"
 """Folder of a resource manager's own database in an instance's directory. Its parent folder belongs to root."""
 PRELOAD = "LD_PRELOAD"
+NAMED_USERS = range(2_100_000_000, 2_147_000_000)
+"""User and group ids of users with names, whom only a sandbox knows (extras/sandbox/users.py)."""
 TICKS = os.sysconf("SC_CLK_TCK")
 """Clock ticks of start times in a second."""
 
@@ -153,16 +155,16 @@ def as_user(directory: Path) -> dict[str, Any]:
 def belongs(pid: int, directory: str) -> bool:
     """Return whether process `pid` belongs to the instance in `directory`.
 
-    It does when INSTANCE_VARIABLE in its environment is `directory`, it runs as the instance's user (or as root, or as the account
-    of its database server), and it sees the same directory there: a container on this host may have an instance of the same name in
-    its own file system. slurmstepd and slurmscriptd overwrite their environment with their title; they are recognised by their name
-    and their user, which no other instance shares.
+    It does when INSTANCE_VARIABLE in its environment is `directory`, it runs as the instance's user (or as root, as the account of
+    its database server, or as a user of a sandbox), and it sees the same directory there: a container on this host may have an
+    instance of the same name in its own file system. slurmstepd and slurmscriptd overwrite their environment with their title; they
+    are recognised by their name and their user, which no other instance shares.
     """
     mark = f"{INSTANCE_VARIABLE}={directory}".encode()
     try:
         allowed = {instance_user(directory)}
         if mark in _read(pid, "environ").split(b"\0"):
-            allowed |= {0, *_owner_of_database(directory)}
+            allowed |= {0, *_owner_of_database(directory), *(user for user in users_of(pid) if user in NAMED_USERS)}
         elif _read(pid, "comm").strip() not in (b"slurmstepd", b"slurmscriptd"):
             return False
         users = users_of(pid)

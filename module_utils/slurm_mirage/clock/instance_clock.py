@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from .clock import Clock
 from .event_clock import DRIVER, HISTORY, SPEED, EventClock
 
 FILE = "state/clock"
+COPY = "users/.clock"
+"""In a sandbox, root's: for those who do not see slurmctld's folder."""
 VARIABLE = "SLURM_MIRAGE_CLOCK"
 
 
@@ -58,6 +61,21 @@ def read_line(directory: Path) -> bytes | None:
         return user_folders.read_bytes(directory, FILE, user_folders.SMALL)
     except FileNotFoundError:
         return None
+    except PermissionError:
+        with suppress(FileNotFoundError):
+            return (directory / COPY).read_bytes()
+        return None
+
+
+def share(directory: Path) -> None:
+    """Copy the clock file to COPY, if the instance has users with names; without a clock file remove it. For root."""
+    copy, content = directory / COPY, read_line(directory)
+    if not copy.parent.is_dir():
+        return
+    if content is None:
+        copy.unlink(missing_ok=True)
+    elif differs(copy, content):
+        write_atomically(copy, content)
 
 
 def both_times(directory: Path) -> dict[str, Any] | None:

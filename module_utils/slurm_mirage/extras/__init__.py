@@ -19,7 +19,7 @@ from ..base.errors import WrongUse
 
 if TYPE_CHECKING:
     # The extras that there may be. Ansible ships what statements import, and what is not at the top level may be absent.
-    from . import filler, malleable  # noqa: F401
+    from . import filler, malleable, sandbox  # noqa: F401
 
 
 @contextmanager

@@ -70,6 +70,7 @@ def ensure_started(
     elif changed:
         processes.send(state["pid"], state["start_time"], signal.SIGHUP)
     farm = wait_for(directory, seconds)
+    instance_clock.share(directory)
     line = clock_line(directory)
     if wanted["clock"]["speed"] != 1 and not line:
         raise RuntimeError(f"{directory}/{instance_clock.FILE} is gone, which the farm has written; run the same command again")

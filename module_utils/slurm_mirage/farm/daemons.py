@@ -22,7 +22,8 @@ class Daemon:
     """One daemon: how it is started, and its current state.
 
     hostname: host name that it sees; digest: digest of everything that it reads when it starts; account: account that it runs as,
-    empty for the instance's user; pid_namespace: name of its PID namespace, or empty (see `pid_namespaces`); pid, start_time: its
+    empty for the instance's user; inside: user id that it has in the user namespace (`Spec.users`), None for a daemon outside of
+    it; pid_namespace: name of its PID namespace, or empty (see `pid_namespaces`); pid, start_time: its
     process (see `base.processes`), pid 0 when it does not run; running_digest: `digest` at the time it was started; started_at,
     not_before: monotonic seconds; failures: unexpected exits in a row; is_queued: whether it is in a queue of the farm; adopted:
     whether another farm started it; log_sizes: its log file, with its size when this farm started or adopted the daemon; served: of
@@ -38,6 +39,7 @@ class Daemon:
     environment: dict[str, str] = field(default_factory=dict)
     ready_port: int = 0
     account: str = ""
+    inside: int | None = None
     pid_namespace: str = ""
     pid: int = 0
     start_time: int = 0
@@ -97,6 +99,8 @@ class Spec:
         that ask for a port on all addresses do not get; else empty
     fresh: optional, a name for which the controller begins with a clean state: the farm restarts it once, and removes its saved
         state before (see `saved_state`)
+    users: of an instance with a user namespace, whose root is the instance's user, "first" and "count" of the user ids that are the
+        same in it as on the host; else empty
     saved_in: optional, the folder with `state` and `log` for the controller's saved state and records, if hosts share it; empty:
         they are in the instance's directory
     digest: digest of the whole file
@@ -107,7 +111,8 @@ class Spec:
     is none. Optional keys of an entry: "hostname", the host name that its daemons see instead of the farm's (with
     CommunicationParameters=NoInAddrAny this determines the address on which they listen); "environment", additional variables;
     "ready_port", a port on which the daemon accepts connections when it is ready, and "ready_port_step", by which it grows from
-    one number to the next; "account", the account that it runs as, if that is not the instance's user.
+    one number to the next; "account", the account that it runs as, if that is not the instance's user; "inside", its
+    user id in the user namespace.
     """
 
     user: str
@@ -119,6 +124,7 @@ class Spec:
     addresses: dict[str, str]
     digest: str
     network: dict[str, Any] = field(default_factory=dict)
+    users: dict[str, int] = field(default_factory=dict)
     fresh: str = ""
     saved_in: str = ""
     daemons: dict[str, Daemon] = field(default_factory=dict)
@@ -138,7 +144,7 @@ class Spec:
         """Read the specification file `path`. Raises OSError, ValueError and KeyError."""
         raw = json.loads(path.read_text())
         own = {key: raw[key] for key in ("user", "hostname", "parallel", "environment", "clock", "identity")}
-        optional: dict[str, Any] = {key: raw.get(key, {}) for key in ("addresses", "network")}
+        optional: dict[str, Any] = {key: raw.get(key, {}) for key in ("addresses", "network", "users")}
         optional |= {key: raw.get(key, "") for key in ("fresh", "saved_in")}
         spec = cls(**own, **optional, digest=file_digest(path))
         for entry in raw["daemons"]:
@@ -165,6 +171,7 @@ class Spec:
                     environment,
                     port,
                     account=entry.get("account", ""),
+                    inside=entry.get("inside"),
                     pid_namespace=namespace,
                 )
         return spec

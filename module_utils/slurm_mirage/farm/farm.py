@@ -202,7 +202,7 @@ class Farm:
             daemon = self.daemons.get(environment.get(NAME_VARIABLE, ""))
             digest = environment.get(DIGEST_VARIABLE, "")
             # A process of the instance's user may look like a daemon of root.
-            is_own = daemon is not None and left[pid].users == {users[daemon.account]}
+            is_own = daemon is not None and left[pid].users == {daemon.inside or users[daemon.account]}
             is_outdated = daemon is not None and (daemon.digest != digest or self._has_old_state(daemon))
             if daemon is None or not is_own or daemon.command != command or is_outdated or daemon.pid:
                 stale.append(pid)

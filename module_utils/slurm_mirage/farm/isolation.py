@@ -7,6 +7,7 @@ runs with more memory, or without the feature.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import pwd
@@ -31,6 +32,7 @@ COUNTING_CAPABILITIES = (CAP_PERFMON, CAP_BPF)
 KEPT_CAPABILITIES = (CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, *COUNTING_CAPABILITIES)
 ACCOUNT_CAPABILITIES = (CAP_SETGID, CAP_SETUID, CAP_SETPCAP, CAP_NET_BIND_SERVICE)
 """What starting a daemon as another account needs (`with_capabilities`)."""
+CLONE_NEWUSER = 0x10000000  # unshare(2)
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x08000000, 0x20000000, 0x40000000  # unshare(2)
 SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, IFF_UP = 0x8913, 0x8914, 0x8916, 0x891C, 1  # netdevice(7)
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18, 1 << 19  # mount(2)
@@ -146,6 +148,39 @@ def become_user(user: str, further: Iterable[int] = ()) -> None:
     os.setuid(account.pw_uid)
     kept = _permitted() & _set_of((*KEPT_CAPABILITIES, *further))
     _set_capabilities(kept, inheritable=0)
+
+
+def make_user_namespace(user: str, first: int, count: int) -> int:
+    """Make a user namespace whose root is the account `user`, and return its descriptor. For root.
+
+    `count` user and group ids from `first` on, and the account's group, are the same in it as outside. The account owns it: its
+    processes outside may enter it, and end processes in it.
+    """
+    account = pwd.getpwnam(user)
+    (made, child_made), (child_mapped, mapped) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            become_user(user)
+            _checked(_libc.unshare(CLONE_NEWUSER))
+            os.write(child_made, b"+")
+            os.close(mapped)
+            os.read(child_mapped, 1)  # until the parent has its descriptor
+        finally:
+            os._exit(0)
+    os.close(child_made)
+    os.close(child_mapped)
+    try:
+        if not os.read(made, 1):
+            raise PermissionError(errno.EPERM, "no user namespace")
+        same = f"{first} {first} {count}\n"
+        Path(f"/proc/{child}/uid_map").write_text(f"0 {account.pw_uid} 1\n{same}")
+        Path(f"/proc/{child}/gid_map").write_text(f"{account.pw_gid} {account.pw_gid} 1\n{same}")
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(made)
+        os.close(mapped)
+        os.waitpid(child, 0)
 
 
 @contextmanager

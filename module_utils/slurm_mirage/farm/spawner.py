@@ -32,8 +32,12 @@ ROOT = "root"
 COUNTING = "counts of runnable threads by BPF"
 
 
-class NoNetwork(Exception):
-    """The host refuses the network of their own that the daemons need. The message says why, and what they need."""
+USER_NAMESPACE = 9
+"""Number of the descriptor by which nsenter(1) enters the user namespace."""
+
+
+class NoIsolation(Exception):
+    """The host refuses the network or the user namespace that the daemons need. The message says why, and what they need."""
 
 
 class Spawner:
@@ -47,6 +51,7 @@ class Spawner:
         self._hostnames = hostnames
         self._hosts_file = HostsFile(directory)
         self._kept_ports: list[socket.socket] = []
+        self._user_namespace: int | None = None
         self._namespaces = PidNamespaces(directory, {processes.INSTANCE_VARIABLE: str(directory)})
 
     def isolate(self, spec: Spec) -> None:
@@ -74,9 +79,16 @@ class Spawner:
             except OSError as error:
                 self.refused[measure] = str(error)
         if spec.network and HOST_NAMES in self.refused:
-            raise NoNetwork(f"this host allows no file of host names of their own: {self.refused[HOST_NAMES]}")
+            raise NoIsolation(f"this host allows no file of host names of their own: {self.refused[HOST_NAMES]}")
         if spec.network:
             namespaces.note_own(self.directory)
+        if spec.users:
+            try:
+                self._user_namespace = isolation.make_user_namespace(spec.user, spec.users["first"], spec.users["count"])
+            except OSError as error:
+                raise NoIsolation(
+                    f"this host allows no user namespace to root, which users of the cluster need: {error}"
+                ) from error
         if os.getuid() == 0:
             further = (isolation.CAP_KILL, *isolation.ACCOUNT_CAPABILITIES) if spec.has_accounts else ()
             isolation.become_user(spec.user, further)
@@ -86,13 +98,13 @@ class Spawner:
     def _take_network(self, spec: Spec) -> None:
         """Enter the network namespace of the daemons that a killed farm has left, or a new one as specified.
 
-        Raises NoNetwork: without it the daemons would listen on the host's addresses.
+        Raises NoIsolation: without it the daemons would listen on the host's addresses.
         """
         try:
             self._enter_network(spec)
         except OSError as error:
             needs = f"this host allows no network namespace to root: {spec.manager} needs CAP_SYS_ADMIN and CAP_NET_ADMIN"
-            raise NoNetwork(f"{needs} ({error.strerror})") from error
+            raise NoIsolation(f"{needs} ({error.strerror})") from error
         if kept := spec.network.get("kept"):
             first, last = kept["ports"]
             self._kept_ports = isolation.keep_ports(kept["address"], range(first, last + 1))
@@ -203,6 +215,11 @@ class Spawner:
             return self._spawn(daemon)
 
     def _spawn(self, daemon: Daemon) -> int:
+        if daemon.inside is not None:
+            change = [f"--setuid={daemon.inside}", f"--setgid={daemon.inside}"] if daemon.inside else ["--preserve-credentials"]
+            enter = ["/usr/bin/nsenter", f"--user=/proc/self/fd/{USER_NAMESPACE}", *change, "--"]
+            enter += ["/usr/bin/setpriv", "--no-new-privs", "--"]
+            return self._execute(daemon, [*enter, *daemon.command])
         if not daemon.account:
             return self._execute(daemon, daemon.command)
         try:
@@ -238,6 +255,9 @@ class Spawner:
         }
         clock = self._clock if daemon.kind.uses_clock else {}
         variables = processes.with_libraries(clock, daemon.environment)
+        opened: list[tuple[int, int, int]] = []
+        if daemon.inside is not None and self._user_namespace is not None:
+            opened = [(os.POSIX_SPAWN_DUP2, self._user_namespace, USER_NAMESPACE)]
         return os.posix_spawn(
             command[0],
             command,
@@ -247,6 +267,7 @@ class Spawner:
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, output, flags, 0o644),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
+                *opened,
             ],
             setpgroup=0,
             setsigmask=[],

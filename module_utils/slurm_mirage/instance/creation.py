@@ -6,6 +6,7 @@ import grp
 import os
 import platform
 import pwd
+import secrets
 import socket
 import stat
 from collections.abc import Mapping
@@ -16,11 +17,12 @@ from typing import Any
 
 from ..base import processes, user_folders
 from ..base.errors import WrongUse
-from ..base.files import locked_folder, write_json
+from ..base.files import locked_folder, write_atomically, write_json
 from ..farm import isolation
 from ..farm.farm import read_state
 from ..rm.managers import DEFAULT, manager, traits_of
 from ..rm.registry import IMPLEMENTATIONS
+from ..rm.slurm import job_users
 from . import capacity, sizing
 from .instance import (
     OWNED_BY_ROOT,
@@ -28,14 +30,15 @@ from .instance import (
     Ports,
     check_name,
     claimed_blocks,
-    database_port,
     install_package,
     is_free,
     read_instance,
     refuse_during_run,
+    single_port,
 )
 from .placement import Block
 
+TOKEN_KEY_SIZE = 32  # bytes: as long as the hashes of HS256
 END_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
 
 
@@ -100,10 +103,13 @@ def ensure_present(directory: Path, parameters: Mapping[str, Any], package: Modu
     if parameters["rm"] != DEFAULT:
         content["rm"] = parameters["rm"]
     if parameters["database"]:
-        content["database_port"] = database_port(block, kept, claimed, in_use)
+        content["database_port"] = single_port("database_port", block, kept, claimed, in_use)
+    if parameters["users"]:
+        others = [*claimed, (content.get("database_port", 0), 1)]
+        content["rest_port"] = single_port("rest_port", block, kept, others, in_use)
     if kept != content or install_package(package, directory / "lib/slurm_mirage", write=False):
         refuse_during_run(directory)
-    changed = make_folders(directory, owner, write)
+    changed = make_folders(directory, owner, parameters["users"], write)
     changed |= install_package(package, directory / "lib/slurm_mirage", write)
     if kept != content:
         changed = True
@@ -208,21 +214,45 @@ def this_host() -> dict[str, Any]:
     return {"name": platform.node(), "cores": os.cpu_count(), "memory_bytes": memory, "kernel": platform.release()}
 
 
-def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) -> bool:
-    """Create the folders with owner and mode, if `write` is true; returns whether any was missing or had another owner or mode."""
+def make_folders(directory: Path, owner: tuple[int, int] | None, has_users: bool, write: bool) -> bool:
+    """Create the folders with owner and mode, if `write` is true; returns whether any was missing or had another owner or mode.
+
+    has_users: whether the instance has users with names. They do not see slurmctld's saved state, and have a key for tokens.
+    """
     changed = False
     folders = [directory.parent, directory, *(directory / name for name in OWNED_BY_ROOT)]
-    wanted = dict.fromkeys(folders, (0, 0)) | dict.fromkeys((directory / name for name in OWNED_BY_USER), owner)
+    wanted: dict[Path, tuple[int, int] | None] = dict.fromkeys(folders, (0, 0))
+    wanted |= dict.fromkeys((directory / name for name in OWNED_BY_USER), owner)
+    modes = {}
+    if has_users:
+        wanted[directory / job_users.USERS] = (0, 0)
+        wanted[directory / job_users.MUNGE] = owner and (owner[0], processes.NAMED_USERS.start)
+        modes = {directory / "state": 0o700, directory / job_users.MUNGE: 0o710}
+    else:
+        for name in (job_users.MUNGE, job_users.TOKEN_KEY):
+            if os.path.lexists(directory / name):
+                changed = True
+                if write:
+                    user_folders.remove(directory, name)
     for folder, ids in wanted.items():
+        mode, is_owned = modes.get(folder, 0o755), False
         # The parents of all these folders are root's: no other user can replace one by a link.
         if folder.is_dir():
             status = folder.stat()
-            if ids in (None, (status.st_uid, status.st_gid)) and stat.S_IMODE(status.st_mode) & 0o755 == 0o755:
+            there, is_owned = stat.S_IMODE(status.st_mode), ids in (None, (status.st_uid, status.st_gid))
+            if is_owned and (there == mode if folder in modes else there & mode == mode):
                 continue
         changed = True
-        if write:
+        if write and is_owned:
+            folder.chmod(mode)
+        elif write:
             folder.parent.mkdir(exist_ok=True, parents=True)
-            user_folders.make_folder(folder.parent, folder.name, 0o755, ids)
+            user_folders.make_folder(folder.parent, folder.name, mode, ids)
+    key = directory / job_users.TOKEN_KEY
+    if has_users and not key.exists():
+        changed = True
+        if write:
+            write_atomically(key, secrets.token_bytes(TOKEN_KEY_SIZE), 0o600, owner)
     return changed
 
 

@@ -12,10 +12,12 @@ Folders and files of its directory ROOT/NAME:
 - database: MariaDB's data, with accounting
 - bin: sigsleep
 - lib: this package, for the farm and the replay; virtual_clock.so
+- users, munge: of a sandbox, the folders of its users, and of munged's socket
 - transfer: files on their way to and from the control machine
 - cleared_for: the run that the instance was cleared for
 - instance.json: {"name", "user", "nodes", "port", "ports", "addresses"}: the instance and its block of ports (placement.py);
-  "database_port": slurmdbd's port, with accounting; "here": number of nodes on this host, in a cluster of several hosts;
+  "database_port": slurmdbd's port, with accounting; "rest_port": slurmrestd's, of a sandbox;
+  "here": number of nodes on this host, in a cluster of several hosts;
   "belongs_to": the instance whose campaign also uses this one, unless it is an instance of its own
 
 The folders OWNED_BY_USER and database belong to the instance's user, all else to root.
@@ -47,7 +49,9 @@ OWNED_BY_ROOT = ("etc", "etc/nodes", "bin", "lib", "lib/slurm_mirage", "transfer
 FIRST_PORT = 17000
 LAST_PORT = 32767  # Linux uses ports above this one for outgoing connections (ip_local_port_range)
 MOST_PORTS = 15_000  # of one block; more nodes use further addresses
-DATABASE_PORTS = range(FIRST_PORT - 1, 9999, -1)  # for slurmdbd; below the blocks, which may have to grow
+BELOW_BLOCKS = range(FIRST_PORT - 1, 9999, -1)  # for SINGLE_PORTS; below the blocks, which may have to grow
+SINGLE_PORTS = {"database_port": ("slurmdbd", "accounting"), "rest_port": ("slurmrestd", "cluster")}
+"""Ports besides the block: their names in instance.json, each with the daemon and the parameter by which it is asked for."""
 FEWEST_PORTS = 100  # smallest block that is tried when no larger one is free: each further address needs a host name
 
 
@@ -89,18 +93,17 @@ def claimed_blocks(root: Path, except_name: str) -> list[tuple[int, int]]:
         content = read_instance(path.parent)
         if path.parent.name != except_name and content:
             blocks.append((content["port"], content["ports"]))
-            if "database_port" in content:
-                blocks.append((content["database_port"], 1))
+            blocks += [(content[name], 1) for name in SINGLE_PORTS if name in content]
     return blocks
 
 
-def database_port(block: Block, kept: dict[str, Any] | None, claimed: Sequence[tuple[int, int]], in_use: bool) -> int:
-    """Return slurmdbd's port: the instance's earlier one, or the first free one. Raises WrongUse when none is free.
+def single_port(name: str, block: Block, kept: dict[str, Any] | None, claimed: Sequence[tuple[int, int]], in_use: bool) -> int:
+    """Return the port of SINGLE_PORTS: the instance's earlier one, or the first free one. Raises WrongUse when none is free.
 
-    block: the instance's block; kept: content of its instance.json, or None; claimed: blocks of the other instances;
-    in_use: whether the instance runs
+    block: the instance's block; kept: content of its instance.json, or None; claimed: blocks of the other instances, and other
+    single ports; in_use: whether the instance runs
     """
-    earlier: int | None = kept.get("database_port") if kept else None
+    earlier: int | None = kept.get(name) if kept else None
     blocks = [*claimed, (block.port, block.ports)]
 
     def is_clear(port: int) -> bool:
@@ -108,11 +111,10 @@ def database_port(block: Block, kept: dict[str, Any] | None, claimed: Sequence[t
 
     if earlier is not None and is_clear(earlier) and (in_use or is_free(block.address, earlier)):
         return earlier
-    port = next((port for port in DATABASE_PORTS if is_clear(port) and is_free(block.address, port)), None)
+    port = next((port for port in BELOW_BLOCKS if is_clear(port) and is_free(block.address, port)), None)
     if port is None:
-        raise WrongUse(
-            f"no free port between {DATABASE_PORTS[-1]} and {DATABASE_PORTS[0]} for slurmdbd on this host", parameter="accounting"
-        )
+        daemon, parameter = SINGLE_PORTS[name]
+        raise WrongUse(f"no free port between {BELOW_BLOCKS[-1]} and {BELOW_BLOCKS[0]} for {daemon} on this host", parameter)
     return port
 
 

@@ -81,7 +81,7 @@ def _completed(parameters: Mapping[str, Any], classes: Sequence[NodeClass]) -> d
     settings, partitions, version = parameters["settings"], parameters["partitions"], parameters["version"]
     check_partitions(partitions, classes)
     for of, own in extras.wanted("configuration", "completed", parameters["extras"]):
-        settings, partitions = of(own, settings, partitions, version)
+        settings, partitions = of({**own, "directory": parameters["directory"]}, settings, partitions, version)
     return {**parameters, "settings": with_second(settings, parameters["second"], version), "partitions": partitions}
 
 

@@ -19,7 +19,7 @@ from ..base import user_folders
 from ..base.errors import WrongUse
 from ..base.printing import say
 from ..farm.farm import Farm, read_state
-from ..farm.spawner import NoNetwork
+from ..farm.spawner import NoIsolation
 
 
 def main(arguments: list[str]) -> int:
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         return 1
     try:
         return Farm(directory).run()
-    except NoNetwork as error:
+    except NoIsolation as error:
         say(f"farm: {error}", file=sys.stderr)
         return 1
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.processes import NAMED_USERS
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.rm.slurm import daemons, job_users
 from slurm_mirage.rm.slurm.daemons import Layout, specifications
@@ -49,8 +50,11 @@ def test_names_and_ids() -> None:
 
 
 def test_the_library_has_the_same_numbers() -> None:
-    numbers = dict(re.findall(r"(FIRST|COUNT) = (\d+)", (SOURCE / "job_users.c").read_text()))
+    source = (SOURCE / "job_users.c").read_text()
+    numbers = dict(re.findall(r"(FIRST|COUNT) = (\d+)", source))
     assert numbers == {"FIRST": str(job_users.FIRST_ID), "COUNT": str(job_users.COUNT)}
+    named = dict(re.findall(r"NAMED_(FIRST|COUNT) (\d+)U", source))
+    assert named == {"FIRST": str(NAMED_USERS.start), "COUNT": str(len(NAMED_USERS))}
 
 
 def test_what_a_program_with_the_library_sees(library: Path, tmp_path: Path) -> None:
@@ -61,6 +65,34 @@ def test_what_a_program_with_the_library_sees(library: Path, tmp_path: Path) -> 
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
     last = job_users.FIRST_ID + job_users.COUNT - 1
     assert answer == [f"{job_users.FIRST_ID + 12} True u12 True", f"{job_users.FIRST_ID} {last}", "root 0", f"True {CALLER}"]
+
+
+@pytest.mark.skipif(CALLER != 0, reason="only root gives folders to users")
+def test_users_of_a_sandbox_are_known_by_their_folders(library: Path, tmp_path: Path) -> None:
+    for name in ("lib", "run", "users/anna", "users/root", "users/.bert"):
+        (tmp_path / name).mkdir(parents=True)
+    preload, number = shutil.copy(library, tmp_path / "lib"), NAMED_USERS.start + 10
+    for name in ("anna", ".bert"):
+        os.chown(tmp_path / "users" / name, number + (name == ".bert"), NAMED_USERS.start)
+    (tmp_path / "users/link").symlink_to("anna")
+    file = tmp_path / "file"
+    file.touch()
+    code = f"""
+import os, pwd
+print(*pwd.getpwnam("anna")[:6], pwd.getpwuid({number}).pw_name, os.getgrouplist("anna", 60))
+for ask, key in ((pwd.getpwnam, ".bert"), (pwd.getpwnam, "link"), (pwd.getpwnam, "."), (pwd.getpwuid, {number + 1})):
+    try:
+        print(ask(key))
+    except KeyError:
+        print("unknown")
+print(pwd.getpwnam("root").pw_uid, pwd.getpwnam("u12").pw_uid)
+os.chown({str(file)!r}, {number}, -1)
+"""
+    program = [shutil.which("python3", path="/usr/bin") or "python3", "-c", code]
+    answer = subprocess.run(program, env={**os.environ, "LD_PRELOAD": str(preload)}, capture_output=True, text=True, check=True)
+    own = f"anna x {number} {NAMED_USERS.start}  {tmp_path}/users/anna anna [60]"
+    assert answer.stdout.splitlines() == [own, *["unknown"] * 4, f"0 {job_users.FIRST_ID + 12}"]
+    assert file.stat().st_uid == number
 
 
 @pytest.mark.parametrize(

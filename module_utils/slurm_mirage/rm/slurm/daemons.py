@@ -94,7 +94,11 @@ def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     saved_in = {"saved_in": options["shared_folder"]} if options["shared_folder"] else {}
     wanted = extras.wanted("daemons", "of_slurm", options["extras"])
     further = [daemon for of, _ in wanted for daemon in of(directory, options)]
-    return {"daemons": [*specifications(directory, layout_of(options)), *further], **saved_in}
+    daemons = [*specifications(directory, layout_of(options)), *further]
+    for changed, _ in extras.wanted("daemons", "changed", options["extras"]):
+        daemons = [changed(directory, daemon) for daemon in daemons]
+    namespaces = [of for of, _ in extras.wanted("daemons", "USER_NAMESPACE", options["extras"])]
+    return {"daemons": daemons, **saved_in, **({"users": namespaces[0]} if namespaces else {})}
 
 
 def specifications(directory: Path, layout: Layout) -> list[Specification]:
@@ -124,8 +128,10 @@ def _with_users(directory: Path, daemon: Specification) -> Specification:
 
 def munge_socket(directory: Path) -> Path:
     """The socket of the instance's munged. The farm makes its folder, which only the instance's user and root can enter: the socket
-    itself is open to everybody, and a user who gets a credential from it can submit jobs."""
-    return directory / "run/private/munge.socket"
+    itself is open to everybody, and a user who gets a credential from it can submit jobs. A sandbox has a folder of root's for it,
+    which the group of its users can enter too."""
+    folder = directory / job_users.MUNGE
+    return (folder if folder.is_dir() else directory / "run/private") / "munge.socket"
 
 
 def database_socket(directory: Path) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...base import line_text
 from ...base.errors import WrongUse
+from . import job_users
 from .clock_settings import followed
 from .conf import HEADER, render_settings
 from .daemons import database_socket, munge_socket
@@ -104,6 +105,7 @@ class Database:
         settings: dict[str, Any] = {
             "AuthType": "auth/munge",
             "AuthInfo": f"socket={munge_socket(self.directory)}",
+            **self._tokens(),
             "CommunicationParameters": "NoInAddrAny",
             "DbdHost": self.hostname,
             "DbdAddr": self.address,
@@ -123,3 +125,8 @@ class Database:
         if version and release_of(version) < ONE_ADDRESS:
             del settings["CommunicationParameters"]
         return HEADER + render_settings(settings, "slurmdbd.conf")
+
+    def _tokens(self) -> dict[str, str]:
+        """The settings for tokens, in an instance that has a key for them."""
+        key = self.directory / job_users.TOKEN_KEY
+        return {"AuthAltTypes": "auth/jwt", "AuthAltParameters": f"jwt_key={key}"} if key.exists() else {}

@@ -14,6 +14,8 @@ from ...clock import instance_clock
 
 FIRST_ID, COUNT = 1_900_000_000, 200_000_000
 """The library has the same numbers."""
+USERS, MUNGE, TOKEN_KEY = "users", "munge", "etc/jwt_hs256.key"
+"""In the directory of a sandbox: the folder with those of its users, that of munged's socket, and the key of tokens."""
 
 
 def name_of(user: int) -> str:

@@ -1,0 +1,1 @@
+"""What is done with the instance of a sandbox, as root."""

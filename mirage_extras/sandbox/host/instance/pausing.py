@@ -1,0 +1,81 @@
+"""Pauses a sandbox, and resumes it: the replay stops, no job starts, and those that run are suspended by Slurm.
+
+The cluster's time goes on, and all daemons answer. What was paused is noted in RECORD before it is done, so that a call that was
+killed can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ....base.files import undamaged_json, write_json
+from ....instance.instance import active_run, commands_of
+from ....instance.manager import manager_at
+from ....instance.replay_control import apply as bring_replay
+from ....rm.api import ResourceManagerError
+from ..commands import ask
+
+RECORD = "transfer/paused.json"
+"""In the instance's directory, root's: the run, the partitions and the jobs that were paused."""
+AT_ONCE = 200
+"""Jobs in one call of scontrol."""
+
+
+def apply(parameters: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Pause or resume; returns what the module slurm_pause returns, by its parameters. Raises ResourceManagerError, WrongUse."""
+    directory, is_wanted = Path(parameters["directory"]), parameters["state"] == "paused"
+    noted = undamaged_json(directory / RECORD)
+    before = noted if isinstance(noted, dict) else {}
+    if not is_wanted and not before:
+        return {"changed": False, "jobs": 0}
+    if check_mode:
+        return {"changed": True, "jobs": 0}
+    return _pause(directory, before, parameters) if is_wanted else _resume(directory, before, parameters)
+
+
+def _pause(directory: Path, before: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    manager = manager_at(directory)
+    run, partitions = active_run(directory), manager.open_partitions()
+    note = {"run": run or before.get("run"), "partitions": sorted({*before.get("partitions", []), *partitions})}
+    suspended = {*before.get("jobs", [])}
+    write_json(directory / RECORD, {**note, "jobs": sorted(suspended)}, mode=0o600)
+    if run is not None:
+        _bring(directory, run, "stopped", parameters)
+    manager.set_partitions(partitions, are_open=False)
+    jobs = _jobs(directory, "RUNNING")
+    suspended |= {*jobs}
+    write_json(directory / RECORD, {**note, "jobs": sorted(suspended)}, mode=0o600)
+    _control(directory, "suspend", jobs)
+    return {"changed": bool(run or partitions or jobs), "jobs": len(suspended)}
+
+
+def _resume(directory: Path, before: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    jobs = sorted({*before["jobs"]} & {*_jobs(directory, "SUSPENDED")})
+    _control(directory, "resume", jobs)
+    manager_at(directory).set_partitions(before["partitions"], are_open=True)
+    if before.get("run"):
+        _bring(directory, before["run"], "started", parameters)
+    (directory / RECORD).unlink()
+    return {"changed": True, "jobs": len(jobs)}
+
+
+def _bring(directory: Path, run: str, state: str, parameters: Mapping[str, Any]) -> None:
+    own = {"instance": str(directory), "run": run, "state": state, "user": parameters["user"], "timeout": 60}
+    bring_replay({**own, "python": "/usr/bin/python3", "package_path": None}, check_mode=False)
+
+
+def _jobs(directory: Path, state: str) -> list[int]:
+    """Numbers of the jobs in a state; each task of an array has its own."""
+    words = ("--noheader", f"--states={state}", "--format=%A")
+    return sorted({int(line) for line in ask(directory, commands_of(directory), "squeue", *words).split()})
+
+
+def _control(directory: Path, action: str, jobs: Iterable[int]) -> None:
+    """Suspend or resume jobs. One that has ended meanwhile is left alone."""
+    numbers = [str(job) for job in jobs]
+    for first in range(0, len(numbers), AT_ONCE):
+        with suppress(ResourceManagerError):
+            ask(directory, commands_of(directory), "scontrol", action, ",".join(numbers[first : first + AT_ONCE]))

@@ -1,0 +1,1 @@
+"""Programs of a sandbox on its host, which run outside of Ansible."""

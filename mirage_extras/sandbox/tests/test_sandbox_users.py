@@ -1,0 +1,67 @@
+"""Users of a sandbox: their names, ids and folders, and who counts as one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirage.knobs import resolve
+from mirage_extras.sandbox.knobs import SandboxKnobs
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.processes import NAMED_USERS
+from slurm_mirage.extras.sandbox import users
+
+
+@given(st.text())
+def test_a_name_is_one_word_of_a_path_and_of_a_command(text: str) -> None:
+    try:
+        name = users.check_name(text)
+    except WrongUse:
+        return
+    assert users.NAME.fullmatch(name)
+    assert name == text
+
+
+@pytest.mark.parametrize("name", ["root", "daemon", "u12", "u0", "Anna", "-a", "", "a" * 32, "a/b", "a\n"])
+def test_names_of_the_host_and_of_workloads_are_refused(name: str) -> None:
+    with pytest.raises(WrongUse, match=r"^user"):
+        users.check_name(name)
+
+
+@pytest.mark.parametrize("name", ["anna", "u", "u01", "user12", "a-b_c"])
+def test_other_names_are_taken(name: str) -> None:
+    assert users.check_name(name) == name
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders to users")
+def test_each_user_has_a_folder_that_only_he_enters(tmp_path: Path) -> None:
+    (tmp_path / "users").mkdir()
+    numbers = [users.ensure(tmp_path, name) for name in ("anna", "bert", "anna")]
+    assert numbers == [users.FIRST, users.FIRST + 1, users.FIRST]
+    assert users.ids(tmp_path) == {"anna": numbers[0], "bert": numbers[1]}
+    status = (tmp_path / "users/anna").stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (numbers[0], users.GROUP, 0o700)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders to users")
+def test_a_folder_of_a_call_that_was_killed_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "users/.anna").mkdir(parents=True)
+    assert users.ensure(tmp_path, "anna") == users.FIRST
+    assert [path.name for path in (tmp_path / "users").iterdir()] == ["anna"]
+
+
+def test_ids_are_no_other_users() -> None:
+    assert {users.GROUP, users.REST, users.FIRST} <= set(range(NAMED_USERS.start, NAMED_USERS.start + 20))
+    assert len({users.GROUP, users.REST, users.FIRST}) == 3
+
+
+def test_the_name_of_every_shell_counts_only_if_it_is_given_to_make() -> None:
+    assert resolve.resolve({"USER": "Root!"}, "shell").part(SandboxKnobs).user is None
+    given_to_make = {"USER": "anna", resolve.GIVEN: "USER"}
+    assert resolve.resolve(given_to_make, "shell").part(SandboxKnobs).user == "anna"
+    with pytest.raises(WrongUse, match=r"^USER: 'Root!' is not possible"):
+        resolve.resolve({"USER": "Root!", resolve.GIVEN: "USER"}, "shell")
