@@ -63,6 +63,10 @@ compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times eac
 gate: $(STAMP) ## may the slurm.conf AFTER replace BEFORE? runs both until LIMITS are decided; for CI (docs/gate.md)
 	$(CLI) $@
 
+.PHONY: predict
+predict: $(STAMP) ## when the waiting jobs of a site (SITE, of mirage-capture --now) start: 50 and 90 %, of all or one (JOB)
+	$(CLI) $@
+
 .PHONY: report
 report: $(STAMP) ## make report.html of a finished run, sweep or comparison (RUN) again, from the files beside it
 	$(CLI) $@

@@ -36,6 +36,7 @@ TARGETS = {
     "experiment": ("mirage.commands.experiment", "experiment"),
     "compare": ("mirage.commands.compare", "compare"),
     "gate": ("mirage.commands.gate", "gate"),
+    "predict": ("mirage.commands.predict", "predict"),
     "report": ("mirage.commands.report", "report"),
     "check": ("mirage.commands.check", "check"),
     "why": ("mirage.commands.why", "why"),

@@ -18,6 +18,7 @@ from mirage.records.file_names import (
     METRICS_FILE,
     OFFSETS_FILE,
     PLAN_FILE,
+    PREDICTION_FILE,
     PROGRESS_FILE,
     QUEUE_FILE,
     RECORDED_FILE,
@@ -38,6 +39,7 @@ from mirage.records.shapes import (
     MEASURED_JSON,
     METRICS_JSON,
     OFFSETS_JSON,
+    PREDICTION_JSON,
     QUEUE_JSON,
     STATUS_JSON,
     WAITED_JSON,
@@ -312,6 +314,11 @@ class RunFolder:
     def comparison(self) -> dict[str, Any]:
         """comparison.json."""
         return self._object(COMPARISON_FILE, COMPARISON_JSON)
+
+    @cached_property
+    def prediction(self) -> dict[str, Any]:
+        """predict.json."""
+        return self._object(PREDICTION_FILE, PREDICTION_JSON)
 
     @cached_property
     def waits(self) -> pl.DataFrame:

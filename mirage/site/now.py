@@ -18,7 +18,7 @@ PRIORITY_COLUMNS = ("JobID", "Age", "FairShare")
 HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|launch failed|DependencyNeverSatisfied|held", re.IGNORECASE)
 """Reasons of jobs that start only after someone has done something."""
 PENDING = "PENDING"
-LARGEST_PRIORITY = 1 << 30
+LARGEST_PRIORITY = 5 * 10**8
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ RUNS = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "STAGE_
 """States of jobs that have nodes."""
 SAME_WEEKDAY = 3
 """Weeks of record from which on arrivals are those of the same day of the week."""
-FIRST = 1 << 30
-"""Added to the priority of jobs that run: they get their nodes first."""
+FIRST = 10**9
+"""Added to the priority of jobs that run: they get their nodes first. Priorities are below 2^32."""
 _COMPLETED = 1
 
 
@@ -74,11 +74,17 @@ class Queue:
         )
         columns = [*self.trace.frame.columns, *([] if "request" in self.trace.frame.columns else ["request"])]
         parts = (
-            _ahead(run, [FIRST] * run.height),
+            _ahead(run, [FIRST if self._is_ranked else 0] * run.height),
             _ahead(wait, wait["ahead"].to_list()),
             _ahead(come, self._shares_of(come)),
         )
         return replace(self.trace, frame=pl.concat([part.select(columns) for part in parts]), notes={})
+
+    @property
+    def _is_ranked(self) -> bool:
+        """Whether priorities depend on more than the order of submissions. With priority/basic `nice` would be added to numbers
+        that are near to the largest one."""
+        return bool(self.shares) or bool((self.waiting["ahead"] > 0).any())
 
     def _shares_of(self, jobs: pl.DataFrame) -> list[int]:
         if not self.shares or "account" not in jobs.columns:
