@@ -13,7 +13,8 @@ from rich.table import Table
 
 from mirage.experiment.courses import Courses
 from mirage.experiment.endings import Ending
-from mirage.records.file_names import JOBS_FILE, PREDICTION_FILE, STARTS_FILE
+from mirage.records import start_estimates
+from mirage.records.file_names import ESTIMATES_FILE, JOBS_FILE, PREDICTION_FILE, STARTS_FILE
 from mirage.reports.prediction_page import remarks, text_of
 from mirage.statistics.start_intervals import FIFTY, NINETY, quantiles
 from mirage.terminal.screen import Screen
@@ -24,6 +25,7 @@ from slurm_mirage.base.files import write_atomically, write_json
 
 QUANTILES = {"start_50": 0.5, "start_90": 0.9, "from_50": FIFTY[0], "to_50": FIFTY[1], "from_90": NINETY[0], "to_90": NINETY[1]}
 """Members of a job: by then it has started in so many of the courses; the bounds of the intervals of 50 and 90 %."""
+_MOST_JOBS = 10**10
 PLACED = 60.0
 """Seconds within which the jobs that run have to have their nodes in a course."""
 LINES = 30
@@ -59,11 +61,23 @@ def write(folder: Path, courses: Courses, runs: Sequence[Path]) -> dict[str, Any
         "not_placed": float(np.mean(np.array(late) > PLACED)) if late else 0.0,
         "beyond_horizon": float(np.mean(~(waits <= courses.horizon))),
         "left": dict(queue.left),
+        "slurm": _of_slurm(runs),
         "jobs": jobs,
     }
     write_json(folder / PREDICTION_FILE, content)
     write_atomically(folder / STARTS_FILE, _as_csv(jobs, len(runs)))
     return content
+
+
+def _of_slurm(runs: Sequence[Path]) -> Mapping[str, Any]:
+    """How far Slurm's own plans were from the starts in the courses; empty without any."""
+    tables = [start_estimates.read(run / ESTIMATES_FILE) for run in runs if (run / ESTIMATES_FILE).is_file()]
+    return start_estimates.summary(pl.concat([_numbered(table, place) for place, table in enumerate(tables)])) if tables else {}
+
+
+def _numbered(table: pl.DataFrame, place: int) -> pl.DataFrame:
+    """The table with other numbers of jobs for each course."""
+    return table.with_columns(job=pl.col("job") + place * _MOST_JOBS)
 
 
 def _known(value: float) -> float | None:

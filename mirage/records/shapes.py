@@ -180,6 +180,9 @@ PREDICTION_JSON = Object(
         "courses": Each(Name()),
         "running": COUNT,
         "left": Named(COUNT),
+        "slurm": Named(
+            Object({"plans": COUNT, **dict.fromkeys(("late", "error", "log10", "within_minute"), _NUMBER)}),
+        ),
         "jobs": Each(
             Object(
                 {

@@ -16,13 +16,18 @@ from mirage.reports import theme
 from mirage.reports.measures import inputs
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.pictures import Picture, draw
-from mirage.text.words import about, counted
+from mirage.text.words import about, counted, percent
 
 DRAWN = 40
 """Most jobs in the picture: the first ones of the queue."""
 WORDS = (
     "Each line is a waiting job, in the order of the queue: a point where it has started in half of the courses, a thick line that "
     "holds the start with 50 %, a thin one with 90 %, and a diamond where Slurm planned its start when the queue was taken."
+)
+
+OF_SLURM = (
+    "What the backfill scheduler planned for jobs in the courses (StartTime of squeue), when it planned them for the first time and "
+    "each hour after that, beside when they started. Plans are made with time limits. start_estimates.csv of a course has each."
 )
 
 
@@ -49,8 +54,8 @@ def remarks(content: Mapping[str, Any]) -> list[str]:
         )
     if content["beyond_horizon"] > 0:
         lines.append(
-            f"{100 * content['beyond_horizon']:.1f} % of the starts are later than {about(content['horizon'])} from now, after which "
-            "no job comes in the courses: they may be too early."
+            f"{100 * content['beyond_horizon']:.1f} % of the starts are later than {about(content['horizon'])} from now, after "
+            "which no job comes in the courses: they may be too early."
         )
     return lines
 
@@ -81,10 +86,31 @@ def _sections(run: RunFolder, content: Mapping[str, Any]) -> Iterable[Section]:
         for job in jobs
     ]  # fmt: skip
     yield Section("Jobs", [Part("starts.csv has them in seconds.", table=Table("When jobs start", headings, rows), is_wide=True)])
+    if content["slurm"]:
+        yield Section("Slurm's own plans", [Part(OF_SLURM, table=_plans(content["slurm"]), is_wide=True)])
     links = [f"../{name}/report.html" for name in content["courses"]]
     courses = Table("Courses", ("run", ""), [(name, "its page") for name in content["courses"]], links=links)
     yield Section("Courses", [Part("Each course is a run of its own.", table=courses)])
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(run.experiment, frozenset())])
+
+
+def _plans(errors: Mapping[str, Any]) -> Table:
+    headings = (
+        "planned to start within",
+        "plans",
+        "later than planned, median",
+        "error, median",
+        "|log10| of both, median",
+        "right to 1 min",
+    )
+    rows = [
+        (
+            name, str(one["plans"]), ("-" if one["late"] < 0 else "") + about(abs(one["late"])), about(one["error"]),
+            f"{one['log10']:.2f}", percent(one["within_minute"]),
+        )
+        for name, one in errors.items()
+    ]  # fmt: skip
+    return Table("Slurm's plans beside the starts", headings, rows)
 
 
 def _span(job: Mapping[str, Any], share: str) -> str:

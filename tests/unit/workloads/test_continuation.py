@@ -31,7 +31,7 @@ def log(*rows: dict[str, Any], begin: int = 0) -> Trace:
     usual = {**dict.fromkeys(swf.COLUMNS, -1), "requested_time": 3600, "user": 1, "allocated_processors": 1, "state": COMPLETED}
     usual |= {"requested_processors": 1, "array_job": None, "array_task": None, "array_limit": None, "account": "a", "request": ""}
     made = [{**usual, "job_number": number, **row} for number, row in enumerate(rows, 1)]
-    more = {name: pl.Int64 for name in ("array_job", "array_task", "array_limit")}
+    more = dict.fromkeys(("array_job", "array_task", "array_limit"), pl.Int64)
     schema = {**swf.SCHEMA, "state": pl.String, **more, "account": pl.String, "request": pl.String}
     return Trace(pl.DataFrame(made, schema=schema), {"UnixStartTime": str(begin)}, {}, "sacct", "")
 
