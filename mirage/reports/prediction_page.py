@@ -26,8 +26,8 @@ WORDS = (
 )
 
 OF_SLURM = (
-    "What the backfill scheduler planned for jobs in the courses (StartTime of squeue), when it planned them for the first time and "
-    "each hour after that, beside when they started. Plans are made with time limits. start_estimates.csv of a course has each."
+    "What the backfill scheduler planned for jobs in the courses (StartTime of squeue), when it planned them first, and "
+    "in each hour after that, beside when they started. Plans are made with time limits. start_estimates.csv of a course has each."
 )
 
 
