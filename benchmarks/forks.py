@@ -29,6 +29,7 @@ EPOCH = 1_793_577_600
 """2026-11-02, 00:00 UTC, of second 0 of the run."""
 FIRST, LAST = 0.3, 0.97
 """Shares of the run's submissions at which the first and the last fork are."""
+WAITING = 3
 COLUMNS = (
     "JobID", "JobIDRaw", "User", "Account", "Partition", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "State", "TimelimitRaw",
     "AllocCPUS", "ReqCPUS", "AllocNodes", "AllocTRES",
@@ -51,9 +52,12 @@ def jobs_of(folder: Path) -> pl.DataFrame:
 
 
 def instants(jobs: pl.DataFrame, count: int) -> list[float]:
-    """The instants of the forks: each at a submission."""
-    places = np.linspace(FIRST, LAST, count) * jobs.height
-    return [float(jobs["submit"][int(place)]) for place in places]
+    """The instants of the forks, each at a submission that at least WAITING jobs wait for, evenly over these."""
+    submit, start = jobs["submit"].to_numpy(), jobs["start"].to_numpy()
+    queue = np.arange(1, submit.size + 1) - np.searchsorted(np.sort(start), submit, side="right")
+    usual = np.arange(submit.size)
+    usual = usual[(usual > FIRST * usual.size) & (usual < LAST * usual.size) & (queue >= WAITING)]
+    return [float(submit[usual[int(place)]]) for place in np.linspace(0, usual.size - 1, count)]
 
 
 def rows(jobs: pl.DataFrame) -> Iterator[dict[str, Any]]:
@@ -73,7 +77,7 @@ def write(folder: Path, count: int, out: Path) -> None:
     """Write the archives, and a script that predicts each."""
     jobs, layout = jobs_of(folder), RunFolder(folder).layout
     assert layout is not None
-    conf = CONF.format(nodes=len(layout.nodes), cpus=layout.nodes[0].processors)
+    conf = CONF.format(nodes=len(layout.nodes), cpus=next(iter(layout.nodes.values())).processors)
     lines = []
     for number, instant in enumerate(instants(jobs, count), 1):
         end = EPOCH + round(instant)

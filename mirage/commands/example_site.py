@@ -37,6 +37,6 @@ def _easy(
 ) -> Sequence[float]:
     from mirage.simulation.simulation import schedule  # compiled: loading it takes a moment
 
-    columns = (np.asarray(values, np.float64) for values in (submits, sizes, runs, limits))
-    starts: list[float] = schedule(*columns, machine, "easy").tolist()
+    due, wide, run, limit = (np.asarray(values, np.float64) for values in (submits, sizes, runs, limits))
+    starts: list[float] = schedule(due, wide, run, limit, machine, "easy").tolist()
     return starts

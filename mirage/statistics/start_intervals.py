@@ -56,7 +56,8 @@ def quantiles(waits: Times, wanted: Sequence[float]) -> Times:
             rise = np.where(np.isfinite(high), high - np.where(np.isfinite(low), low, 0.0), np.inf)
             columns.append(low + part * rise if part > 0 else low)
     result: Times = UNIT * np.expm1(np.maximum(np.stack(columns, axis=1), 0.0))
-    return np.where(known.any(axis=1)[:, None], result, np.nan)
+    result[np.isinf(logs[:, 0])] = np.nan
+    return result
 
 
 def _deviation(logs: Times) -> Times:

@@ -106,14 +106,14 @@ class Queue:
             raise WrongUse("the record has no job that was submitted before; take weeks before now, too", parameter="site")
         length = DAY if record >= 2 * DAY else record / 2
         period = WEEK if record >= SAME_WEEKDAY * WEEK else DAY if length == DAY else 0.0
-        number = int(self.trace.frame["job_number"].max() or 0) + self.waiting.height + 1  # type: ignore[call-overload]
+        number = _last_number(self.trace.frame) + self.waiting.height + 1
         pieces: list[pl.DataFrame] = []
         begin = 0.0
         while begin < horizon:
             if period:
                 least = math.ceil((begin + length) / period)
                 back = rng.integers(least, max(int((record + begin) // period), least) + 1)
-                source = self.instant + begin - period * back
+                source = float(self.instant + begin - period * back)
             else:
                 source = first + rng.random() * (record - length)
             piece = frame.filter(pl.col("submit") >= source, pl.col("submit") < source + length)
@@ -128,6 +128,10 @@ class Queue:
         # A run begins with a job that comes.
         come = come.with_columns(submit=pl.max_horizontal("submit", pl.lit(self.instant)))
         return come.with_columns(dependency=pl.lit(None, pl.String)) if "dependency" in come.columns else come
+
+
+def _last_number(frame: pl.DataFrame) -> int:
+    return int(frame.select(pl.col("job_number").max().fill_null(0)).item())
 
 
 def _jobs(frame: pl.DataFrame, elapsed: str | None = None) -> Jobs:
@@ -176,7 +180,7 @@ def queue_of(trace: Trace, instant: float, waiting: Sequence[Waiting], shares: M
         orient="row",
     )
     found = _found(pending, wanted)
-    last = int(frame["job_number"].max() or 0)  # type: ignore[call-overload]
+    last = _last_number(frame)
     repeated = ~col("job_number").is_first_distinct()
     rows = found.sort("place").with_columns(
         job_number=pl.when(repeated).then(last + repeated.cum_sum().cast(pl.Int64)).otherwise("job_number"),
