@@ -31,8 +31,8 @@ FIRST, LAST = 0.3, 0.97
 """Shares of the run's submissions at which the first and the last fork are."""
 WAITING = 3
 COLUMNS = (
-    "JobID", "JobIDRaw", "User", "Account", "Partition", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "State", "TimelimitRaw",
-    "AllocCPUS", "ReqCPUS", "AllocNodes", "AllocTRES",
+    "JobID", "JobIDRaw", "User", "Account", "Partition", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "State",
+    "TimelimitRaw", "AllocCPUS", "ReqCPUS", "AllocNodes", "AllocTRES",
 )  # fmt: skip
 CONF = """ClusterName=fork
 SelectType=select/cons_tres
