@@ -44,12 +44,13 @@ def quantiles(waits: Times, wanted: Sequence[float]) -> Times:
     logs = np.sort(np.where(known, np.log1p(np.maximum(waits, 0.0) / UNIT), np.inf), axis=1)
     spread = _deviation(logs)
     places = stats.norm.ppf(np.arange(1, courses + 1) / (courses + 1))
+    uncertain = np.sqrt(1 + 1 / courses)  # the mean of so few is not known exactly
     columns = []
     for place in stats.norm.ppf(np.asarray(wanted)):
         after = int(np.searchsorted(places, place))
         if after in (0, courses):
             edge = min(after, courses - 1)
-            columns.append(logs[:, edge] + (place - places[edge]) * spread)
+            columns.append(logs[:, edge] + (uncertain * place - places[edge]) * spread)
         else:
             low, high = logs[:, after - 1], logs[:, after]
             part = (place - places[after - 1]) / (places[after] - places[after - 1])

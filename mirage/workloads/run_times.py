@@ -9,7 +9,7 @@ for all jobs of the user in one draw.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +17,15 @@ from numpy.typing import NDArray
 
 Times = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+_Key = tuple[float, ...]
 
 STRENGTH = 3.0
 """Jobs that the next level weighs as much as."""
 HALF = (20.0, 50.0)
 """Jobs of a user after which one counts half, at the first two levels: users change what they run."""
+_USER, _LIMIT, _SIMILAR = range(3)
+_LEVELS = ((_USER, _LIMIT), (_USER,), (_SIMILAR,), ())
+"""What the jobs of each level have in common: user, limit, the power of two next to the limit."""
 _SHORTEST = 1.0
 """Seconds; the least run time."""
 
@@ -81,34 +85,34 @@ class _Pools:
         self._longest, self._rng = longest, rng
         limits = _known_limits(jobs, longest)
         self._shares = (jobs.elapsed / limits).clip(0.0, 1.0)
-        members: dict[Hashable, list[int]] = {}
-        for keys in _keys(jobs.user, limits):
-            for place, key in enumerate(keys):
-                members.setdefault(key, []).append(place)
-        self._members = {key: np.array(places, np.int64) for key, places in members.items()}
-        self._pools: dict[Hashable, _Pool] = {}
+        self._columns = _columns(jobs.user, limits)
+        self._pools: dict[tuple[int, _Key], _Pool] = {}
 
     def draw(self, jobs: Jobs) -> Times:
         """A run time of each job: longer than what has elapsed of it, and at most its limit. A job that has reached its limit ends
         a second later."""
         limits = _known_limits(jobs, self._longest)
         drawn = np.empty(jobs.count)
-        for place, keys in enumerate(zip(*_keys(jobs.user, limits), strict=True)):
+        for place, own in enumerate(zip(*(column.tolist() for column in _columns(jobs.user, limits)), strict=True)):
             elapsed, limit = float(jobs.elapsed[place]), float(limits[place])
-            chain = [self._pool(level, key) for level, key in enumerate(keys)]
+            chain = [self._pool(level, tuple(own[column] for column in equal)) for level, equal in enumerate(_LEVELS)]
             least = min(max(elapsed, _SHORTEST) / limit, 1.0)
             drawn[place] = _share(chain, min(elapsed / limit, 1.0), least, self._rng) * limit
         result: Times = np.maximum(drawn, jobs.elapsed + 1.0)
         return result
 
-    def _pool(self, level: int, key: Hashable) -> _Pool:
-        if key not in self._pools:
-            places = self._members.get(key, np.empty(0, np.int64))
+    def _pool(self, level: int, key: _Key) -> _Pool:
+        """The jobs that have the values `key` in the columns of the level."""
+        if (level, key) not in self._pools:
+            is_member = np.ones(self._shares.size, np.bool_)
+            for column, value in zip(_LEVELS[level], key, strict=True):
+                is_member &= self._columns[column] == value
+            places = np.flatnonzero(is_member)
             ages = np.arange(places.size)[::-1]
             weights = 2.0 ** (-ages / HALF[level]) if level < len(HALF) else np.ones(places.size)
             drawn = self._rng.standard_gamma(weights)
-            self._pools[key] = _Pool.of(self._shares[places], drawn, float(self._rng.standard_gamma(STRENGTH)))
-        return self._pools[key]
+            self._pools[level, key] = _Pool.of(self._shares[places], drawn, float(self._rng.standard_gamma(STRENGTH)))
+        return self._pools[level, key]
 
 
 class Course:
@@ -133,16 +137,9 @@ def _members(jobs: Jobs) -> tuple[Numbers, Times, Times]:
     return jobs.user, jobs.limit, jobs.elapsed
 
 
-def _keys(user: Numbers, limit: Times) -> Sequence[Sequence[Hashable]]:
-    """The pool of each job at each level: its user's with its limit, its user's, that of similar limits, all."""
-    similar = np.round(np.log2(limit)).astype(int).tolist()
-    users, limits = user.tolist(), limit.tolist()
-    return (
-        [("same", *pair) for pair in zip(users, limits, strict=True)],
-        [("user", one) for one in users],
-        [("limit", one) for one in similar],
-        ["all"] * len(users),
-    )
+def _columns(user: Numbers, limit: Times) -> tuple[NDArray[np.generic], ...]:
+    """The columns of _LEVELS."""
+    return user, limit, np.round(np.log2(limit)).astype(np.int64)
 
 
 def _share(chain: Sequence[_Pool], elapsed: float, least: float, rng: np.random.Generator) -> float:
