@@ -61,8 +61,10 @@ static _Atomic int64_t allowed;
 /* The backfill cycle, of one thread: whether it is written, and its tests; lines that it had of its jobs; whether it tested all. */
 static atomic_bool is_written, has_tests, tests_all = true;
 static _Atomic int64_t tests, skips;
-/* Planned starts: how many lines are allowed, and how many the cycle has; whether the cycle's are written; the hour of the last such
-   cycle, and whether a job was submitted since. */
+/*
+ * Planned starts: how many lines are allowed, how many the cycle has, the hour of the last cycle whose plans are written; whether
+ * those of this cycle are, and whether a job was submitted since.
+ */
 static _Atomic int64_t plans_allowed, plans, planned_hour = -1;
 static atomic_bool plans_are_written, has_submission;
 /* Kinds of formats, which are constants of the programs, by their addresses. */
