@@ -79,6 +79,10 @@ gate: $(STAMP) ## may the slurm.conf AFTER replace BEFORE? runs both until LIMIT
 search: $(STAMP) ## which values of settings of slurm.conf (TUNE) are best for GOAL, proven on other jobs (docs/search.md)
 	$(CLI) $@
 
+.PHONY: predict
+predict: $(STAMP) ## when the waiting jobs of a site (SITE, of mirage-capture --now) start: 50 and 90 %, of all or one (JOB)
+	$(CLI) $@
+
 .PHONY: report
 report: $(STAMP) ## make report.html of a finished run, sweep or comparison (RUN) again, from the files beside it
 	$(CLI) $@

@@ -13,7 +13,8 @@
  *   c  a backfill cycle begins; e: it has tested all jobs; p: another line about a cycle
  *   k  a cycle leaves out a job
  *   t  a cycle tests a job: where not as many are allowed, written only after a cycle that did not test all
- *   a  a cycle plans the start of a job ("to start at %s, end at %s"): not needed
+ *   a  a cycle plans the start of a job ("to start at %s, end at %s"): written in the first cycle after a submission, and in the
+ *      first one of each hour of the cluster's clock. A submitted job allows PLANS_A_JOB of them
  *   w  a cycle leaves out a job that would start after bf_window, after it has planned its start
  *   r  a job is requeued: needed, as is any line of its level
  *
@@ -34,7 +35,7 @@
 
 #define LINES "SLURM_MIRAGE_LOG_LINES"
 
-enum { VERBOSE = 4, LINES_A_JOB = 150, FORMATS = 1024 };
+enum { VERBOSE = 4, LINES_A_JOB = 150, PLANS_A_JOB = 30, FORMATS = 1024 };
 enum kind {
     UNKNOWN,
     OF_NO_USE,
@@ -60,6 +61,12 @@ static _Atomic int64_t allowed;
 /* The backfill cycle, of one thread: whether it is written, and its tests; lines that it had of its jobs; whether it tested all. */
 static atomic_bool is_written, has_tests, tests_all = true;
 static _Atomic int64_t tests, skips;
+/*
+ * Planned starts: how many lines are allowed, how many the cycle has, the hour of the last cycle whose plans are written; whether
+ * those of this cycle are, and whether a job was submitted since.
+ */
+static _Atomic int64_t plans_allowed, plans, planned_hour = -1;
+static atomic_bool plans_are_written, has_submission;
 /* Kinds of formats, which are constants of the programs, by their addresses. */
 static struct {
     _Atomic uintptr_t format;
@@ -98,8 +105,30 @@ static bool is_allowed(void)
     return allowed > 0 && atomic_fetch_sub(&allowed, 1) > 0;
 }
 
+static void begin_plans(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now); /* of this library: the cluster's clock */
+    int64_t hour = now.tv_sec / 3600;
+    plans_are_written = (has_submission || hour != planned_hour) && plans < plans_allowed;
+    if (plans_are_written) {
+        planned_hour = hour;
+        has_submission = false;
+    }
+    plans = 0;
+}
+
+static bool plan_is_written(void)
+{
+    plans++;
+    if (plans_are_written)
+        plans_allowed--;
+    return plans_are_written;
+}
+
 static void begin_cycle(void)
 {
+    begin_plans();
     bool is_plenty = skips + tests <= allowed;
     int64_t wanted = skips + (tests_all && !is_plenty ? 0 : tests);
     has_tests = !tests_all || is_plenty;
@@ -150,6 +179,8 @@ __attribute__((used, visibility("hidden"))) int log_line_is_needed(int level, co
     case SUBMISSION:
         state_changed();
         allowed += LINES_A_JOB;
+        plans_allowed += PLANS_A_JOB;
+        has_submission = true;
         return 1;
     case REPEATED:
         return is_allowed();
@@ -164,7 +195,7 @@ __attribute__((used, visibility("hidden"))) int log_line_is_needed(int level, co
         return is_written;
     case PLAN:
         plan_job(text_at(PLANNED_START, format, kept), text_at(PLANNED_END, format, kept));
-        return 0;
+        return plan_is_written();
     case WINDOW:
         leave_out_after_window();
         skips++;

@@ -25,18 +25,20 @@ _IN_THE_INSTANCE = f"""
 to=${{2:-$(date +%s)}}
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
-python3 - --from "${{1:-$((to - {WEEK}))}}" --to "$to" --out "$folder" >&2 || exit
+case $3 in yes) end=--now ;; *) end="--to $to" ;; esac
+python3 - --from "${{1:-$((to - {WEEK}))}}" $end --out "$folder" >&2 || exit
 cat "$folder"/*.tar
 """
 
 
-def command(directory: Path, cluster: str, begin: str, end: str) -> list[str]:
-    """The command that captures the window from `begin` to `end`: dates, or empty for the week before now.
+def command(directory: Path, cluster: str, begin: str, end: str, now: str = "no") -> list[str]:
+    """The command that captures the window from `begin` to `end`: dates, or empty for the week before now. now: yes takes the
+    queue, too.
 
     Raises Failed if no farm runs.
     """
     words = shell_command(directory, cluster)
-    return [*words[: words.index("bash")], "sh", "-c", _IN_THE_INSTANCE, "sh", begin, end]
+    return [*words[: words.index("bash")], "sh", "-c", _IN_THE_INSTANCE, "sh", begin, end, now]
 
 
 def capture(knobs: Knobs, screen: Screen) -> Ending:
@@ -56,9 +58,11 @@ def capture(knobs: Knobs, screen: Screen) -> Ending:
         owner = IMPLEMENTATIONS[manager].records.names.manager
         raise WrongUse(f"cluster {cluster.name} is one of {owner}; only Slurm's records can be captured", parameter="cluster")
     begin, end = knobs.workload.begin or "", knobs.workload.end or ""
+    if end and knobs.output.now == "yes":
+        raise WrongUse("NOW=yes says that too; give TO, or NOW", parameter="to")
     new = path.with_name(f"{path.name}.new")
     try:
-        _run(command(directory, cluster.name, begin, end), new, screen)
+        _run(command(directory, cluster.name, begin, end, knobs.output.now), new, screen)
         open_archive(new)
         new.replace(path)
     finally:

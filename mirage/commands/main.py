@@ -38,6 +38,7 @@ TARGETS = {
     "compare": ("mirage.commands.compare", "compare"),
     "gate": ("mirage.commands.gate", "gate"),
     "search": ("mirage.commands.search", "search"),
+    "predict": ("mirage.commands.predict", "predict"),
     "report": ("mirage.commands.report", "report"),
     "check": ("mirage.commands.check", "check"),
     "why": ("mirage.commands.why", "why"),

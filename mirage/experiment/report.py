@@ -11,7 +11,7 @@ from mirage import ROOT
 from mirage.experiment import runs
 from mirage.experiment.endings import Ending
 from mirage.knobs.resolve import user_message
-from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SEARCH_FILE, SWEEP_FILE
+from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, PREDICTION_FILE, SEARCH_FILE, SWEEP_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
 from mirage.text import output_file
@@ -111,6 +111,8 @@ def pages(folder: Path, *, again: bool = True) -> tuple[str, dict[Path, str]]:
         return _sweep(folder, again)
     if (folder / SEARCH_FILE).is_file():
         return _search(folder, again)
+    if (folder / PREDICTION_FILE).is_file():
+        return _prediction(folder, again)
     return _run(folder)
 
 
@@ -155,3 +157,12 @@ def _sweep(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     measured = [run for line in lines_of(folder) if ((run := folder.parent / line["run"]) / METRICS_FILE).is_file()]
     of_runs = {path: text for run in measured if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
     return f"sweep {folder.name}", {**of_runs, folder / NAME: page(folder)}
+
+
+def _prediction(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
+    """Description and pages of a prediction and of its runs."""
+    from mirage.reports.prediction_page import page
+
+    courses = [folder.parent / name for name in RunFolder(folder).prediction["courses"]]
+    of_runs = {path: text for run in courses if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
+    return f"prediction {folder.name}", {**of_runs, folder / NAME: page(folder)}

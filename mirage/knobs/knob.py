@@ -59,9 +59,11 @@ OF_ASPECTS_STUDIES = tuple(f"study-{name}" for name in aspects.listed("studies",
 OF_STUDIES = ("study-scms", "study-suspend", *OF_ASPECTS_STUDIES)
 OF_COMPARE = ("compare", *OF_STUDIES)
 OF_SINGLE = ("cluster", "experiment", *aspects.listed("targets", "OF_RUN"))
-OF_BUILD = (*OF_SINGLE, *OF_COMPARE, "gate", "search")
+OF_BUILD = (*OF_SINGLE, *OF_COMPARE, "gate", "search", "predict")
 OF_MANAGED = (*OF_SINGLE, "compare", "study-scms")
 OF_RUN = ("experiment", *aspects.listed("targets", "OF_RUN"), *OF_COMPARE, "gate", "search")
+OF_RUNS = (*OF_RUN, "predict")
+"""Targets that have runs; predict decides itself which jobs they submit."""
 OF_PLAYED = ("experiment", "compare", "gate", "search")
 OF_CLUSTER = (
     *OF_BUILD,

@@ -202,6 +202,8 @@ class OutputKnobs:
     run_file: str
     out: str
     archive: str
+    now: str
+    """yes: the archive has the queue as it is."""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ GATE = "gate"
 """The target whose first configuration is BEFORE."""
 SEARCH = "search"
 """The target with CHARGE=yes: where no computing of the scheduler takes time, the setting that computes most is always best."""
+PREDICT = "predict"
+"""The target that goes on from the queue in SITE."""
 # Knobs that SITE replaces, or that its users cannot be with.
 BESIDE_SITE = ("TRACE", "SLURM_CONF", "MODEL", "RM", *listed("knobs", "NOT_WITH_SITE"))
 # Knobs that CLASSES replaces.
@@ -126,7 +128,7 @@ def _of_site(knobs: Knobs, environ: Mapping[str, str]) -> Knobs:
 def _default_configuration(knobs: Knobs, target: str) -> str:
     """CONFIG where it is not given."""
     if knobs.scheduler.slurm_conf:
-        return "site"
+        return "site-now" if target == PREDICT else "site"
     if own := traits_of(knobs.scheduler.rm).default_config:
         return own
     if target in SHRINKING and min(knobs.jobs.shrinks) < UNSHRUNK:

@@ -30,7 +30,7 @@ ONLY_GIVEN = {
     **dict.fromkeys(("OUT", "ARCHIVE"), _WRITTEN),
 }
 """Knobs that a file may have only beside the same knob given to make, whose value counts; and why."""
-WRITTEN_FOR = ("experiment", "compare", "gate", "search")
+WRITTEN_FOR = ("experiment", "compare", "gate", "search", "predict")
 """Targets whose runs write such a file."""
 _OF_RESULTS = ("RUN", "RUNS", "JOB", "OUT", "ARCHIVE", KNOB)
 """Knobs that name results or files to write, and do not describe a run."""

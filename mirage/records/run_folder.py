@@ -18,6 +18,7 @@ from mirage.records.file_names import (
     METRICS_FILE,
     OFFSETS_FILE,
     PLAN_FILE,
+    PREDICTION_FILE,
     PROGRESS_FILE,
     QUEUE_FILE,
     RECORDED_FILE,
@@ -39,6 +40,7 @@ from mirage.records.shapes import (
     MEASURED_JSON,
     METRICS_JSON,
     OFFSETS_JSON,
+    PREDICTION_JSON,
     QUEUE_JSON,
     SEARCH_JSON,
     STATUS_JSON,
@@ -319,6 +321,11 @@ class RunFolder:
     def search(self) -> dict[str, Any]:
         """search.json."""
         return self._object(SEARCH_FILE, SEARCH_JSON)
+
+    @cached_property
+    def prediction(self) -> dict[str, Any]:
+        """predict.json."""
+        return self._object(PREDICTION_FILE, PREDICTION_JSON)
 
     @cached_property
     def waits(self) -> pl.DataFrame:

@@ -241,6 +241,32 @@ COMPARISON_JSON = Object(
 )
 """comparison.json."""
 
+PREDICTION_JSON = Object(
+    {
+        **dict.fromkeys(("now", "horizon", "not_placed", "beyond_horizon"), _NUMBER),
+        "zone": TEXT,
+        "courses": Each(Name()),
+        "running": COUNT,
+        "left": Named(COUNT),
+        "slurm": Named(
+            Object({"plans": COUNT, **dict.fromkeys(("late", "error", "log10", "within_minute"), _NUMBER)}),
+        ),
+        "jobs": Each(
+            Object(
+                {
+                    "job": TEXT,
+                    "processors": COUNT,
+                    **dict.fromkeys(
+                        ("requested", "promised", "start_50", "start_90", "from_50", "to_50", "from_90", "to_90"), OrNull(_NUMBER)
+                    ),
+                    "courses": Each(OrNull(_NUMBER)),
+                }
+            )
+        ),
+    }
+)
+"""predict.json."""
+
 COMPLAINTS_JSON = Object(
     {
         "head": Maybe(TEXT),

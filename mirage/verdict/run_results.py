@@ -17,11 +17,18 @@ from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.gpu_use import gpu_use
 from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
-from mirage.records import agreement, run_files, wait_causes
+from mirage.records import agreement, run_files, start_estimates, wait_causes
 from mirage.records.allocations import read_allocations
 from mirage.records.aspects import tables
 from mirage.records.collect import collect
-from mirage.records.file_names import ALLOCATIONS_FILE, METRICS_FILE, REASONS_FILE, WAITS_FILE
+from mirage.records.file_names import (
+    ALLOCATIONS_FILE,
+    ESTIMATES_FILE,
+    METRICS_FILE,
+    PROMISES_FILE,
+    REASONS_FILE,
+    WAITS_FILE,
+)
 from mirage.records.record import RunRecord
 from mirage.records.run_folder import RunFolder
 from mirage.records.run_samples import lacking_nodes
@@ -82,6 +89,9 @@ def results(
     interval = bounds.backfill_cycle_seconds * record.time.second
     reasons = wait_causes.read_reasons(run.path / REASONS_FILE, record.time, run.manager, record.evidence.select("id", "slurm_id"))
     spans = run_files.rounded(wait_causes.waits(record, run.read_plan(), jobs, reasons, layout, run.scheduling, interval))
+    promised = start_estimates.estimates(run.path / PROMISES_FILE, record.time, record.evidence.select("id", "slurm_id"), jobs)
+    if not promised.is_empty():
+        member["start_estimates"] = start_estimates.summary(promised)
     users = record.evidence.select("id", "user")
     member["wait_causes"] = wait_causes.summary(spans, jobs, users, processors, has_reasons=not reasons.is_empty())
     gaps = dispatch_gaps.dispatch_gaps(record, layout, run.scheduling, interval)
@@ -102,6 +112,8 @@ def results(
     if run.recorded is not None:
         member["nearness"] = agreement.nearness_of(jobs, run.recorded, workload, member)
     files = {**run_files.render(record, processors, nodes), WAITS_FILE: run_files.csv_of(spans)}
+    if not promised.is_empty():
+        files[ESTIMATES_FILE] = run_files.csv_of(run_files.rounded(promised))
     files[METRICS_FILE] = (json.dumps(member, indent=1, allow_nan=False) + "\n").encode()
     kinds = record.tables.disagreements["kind"].value_counts(sort=True, name="count").rows()
     return Results(files, member, dict(kinds))

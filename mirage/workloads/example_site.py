@@ -7,6 +7,7 @@ had started when it could have: what the scheduler does with them is known when 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.site import archive
+from mirage.site import archive, now
 from mirage.workloads.models.draft import rounded_requests
 from slurm_mirage.base.errors import WrongUse
 
@@ -314,8 +315,16 @@ def _mebibytes(job: _Job) -> int:
     return given[0] * job.nodes if given else job.cpus * 1000
 
 
-def write(path: Path, nodes: int, jobs: int, seed: int) -> int:
+Schedule = Callable[[Sequence[float], Sequence[int], Sequence[float], Sequence[float], int], Sequence[float]]
+"""Starts of jobs, from their submissions, sizes, run times, limits, and the size of the machine. In order of submission."""
+NOW = 0.6
+"""Share of the submissions before the instant of an archive that ends now."""
+
+
+def write(path: Path, nodes: int, jobs: int, seed: int, schedule: Schedule | None = None) -> int:
     """Write the archive and return its number of jobs, array tasks included. The same numbers give the same bytes.
+
+    schedule: the archive ends in the midst of the jobs, which have these starts, and has the queue as it is then.
 
     Raises WrongUse for a machine that is too small for three partitions.
     """
@@ -324,12 +333,17 @@ def write(path: Path, nodes: int, jobs: int, seed: int) -> int:
     rng = np.random.Generator(np.random.PCG64(seed))
     rows, span = _log(rng, nodes, jobs)
     last = max(row["End"] for row in rows)
+    sacct = {"sacct/20261102T000000Z.txt": _table(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])}
+    if schedule is not None:
+        _start(rows, nodes, schedule)
+        last = BEGIN + int(NOW * span)
+        sacct = now.parts_at(rows, last, _COLUMNS)
     archive.write(
         path,
         {
+            **sacct,
             "conf/slurm.conf": slurm_conf(nodes),
             "conf/topology.conf": _topology(nodes),
-            "sacct/20261102T000000Z.txt": _table(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows]),
             "sacctmgr/assoc.txt": _associations(nodes),
             "sacctmgr/event.txt": _events(nodes, span),
             "sacctmgr/qos.txt": _qos(nodes),
@@ -337,6 +351,21 @@ def write(path: Path, nodes: int, jobs: int, seed: int) -> int:
         },
         release="22.05.8",
         begin=BEGIN,
-        end=last + 1,
+        end=last if schedule is not None else last + 1,
     )
     return len(rows)
+
+
+def _start(rows: Sequence[dict[str, Any]], nodes: int, schedule: Schedule) -> None:
+    """Give the jobs starts: those of each kind of GPU on the GPUs of that kind, the others on the processors of other nodes."""
+    plain, *with_gpus = _sizes(nodes)
+    machines = {"": plain * CPUS, **{kind: count * GPUS[kind] for kind, count in zip(GPUS, with_gpus, strict=True)}}
+    sizes = [re.search(r"gres/gpu:(\w+)=(\d+)", row["ReqTRES"]) for row in rows]
+    for kind, size in machines.items():
+        own = [(row, int(match[2]) if match else row["ReqCPUS"]) for row, match in zip(rows, sizes, strict=True)
+               if kind == (match[1] if match else "")]  # fmt: skip
+        own.sort(key=lambda pair: pair[0]["Eligible"])
+        limits = [60.0 * row["TimelimitRaw"] for row, _ in own]
+        eligible, runs = ([row[name] for row, _ in own] for name in ("Eligible", "ElapsedRaw"))
+        for (row, _), start in zip(own, schedule(eligible, [wide for _, wide in own], runs, limits, size), strict=True):
+            row |= {"Start": int(start), "End": int(start) + row["ElapsedRaw"]}

@@ -90,10 +90,27 @@ def test_what_is_said_again_and_again_is_bounded_by_the_number_of_jobs(builds: B
     assert found == [SUBMITTED, *[HELD] * LINES_A_JOB, SUBMITTED, *[HELD] * LINES_A_JOB]
 
 
-def test_lines_about_planned_starts_are_left_out(builds: Builds, logger: Path) -> None:
+PLAN = "3 to start at %s, end at %s"
+WITH_PLANS = "a:to start at %s, end at\nc:beginning\ne:reached end\ns:InitPrio"
+PLANS_A_JOB = 30
+
+
+def test_planned_starts_are_written_once_after_a_submission(builds: Builds, logger: Path) -> None:
     """Also on a clock of constant speed, where all cycles are run."""
-    lines = [BEGIN, "3 to start at %s, end at %s", END]
-    assert written(builds, logger, lines, "a:to start at %s, end at\nc:beginning\ne:reached end") == [BEGIN, END]
+    cycle = [BEGIN, PLAN, END]
+    assert written(builds, logger, cycle, WITH_PLANS) == [BEGIN, END]
+    found = written(builds, logger, [SUBMITTED, *cycle * 3, SUBMITTED, *cycle * 2], WITH_PLANS)
+    assert found == [SUBMITTED, *cycle, *[BEGIN, END] * 2, SUBMITTED, *cycle, BEGIN, END]
+
+
+def test_planned_starts_are_bounded_by_the_number_of_jobs(builds: Builds, logger: Path) -> None:
+    """A cycle needs as many lines as the one before had: here 50, and each job allows 30."""
+    cycle = [BEGIN, *[PLAN] * 50, END]
+    found = written(builds, logger, [SUBMITTED, *cycle] * 6, WITH_PLANS)
+    assert 1 <= found.count(PLAN) / 50 <= 6 * PLANS_A_JOB / 50
+    assert [found[place + 1 : place + 51] for place, line in enumerate(found) if line == BEGIN and found[place + 1] == PLAN] == [
+        [PLAN] * 50
+    ] * (found.count(PLAN) // 50)
 
 
 def test_a_line_without_a_kind_is_no_pattern(builds: Builds, logger: Path) -> None:

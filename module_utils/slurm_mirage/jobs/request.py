@@ -43,6 +43,7 @@ class Request:
     switches: str = ""
     """Most leaf switches, and for how long the job waits for so few: 1, 2@60."""
     nice: int = 0
+    """Slurm's --nice; less than 0 puts the job before others, as only the cluster's own user may."""
     constraint: str = ""
     """Features of nodes with Slurm's operators."""
     licences: str = ""
@@ -99,7 +100,8 @@ def _value(name: str, text: str) -> int | float | str | bool:
         return True
     if isinstance(default, str) and re.fullmatch(_FORMS[name], text):
         return text
-    if isinstance(default, int) and not isinstance(default, bool) and re.fullmatch(r"[1-9]\d{0,8}", text):
+    sign = "-?" if name == "nice" else ""
+    if isinstance(default, int) and not isinstance(default, bool) and re.fullmatch(rf"{sign}[1-9]\d{{0,9}}", text):
         return int(text)
     if isinstance(default, float) and re.fullmatch(r"[\d.e+-]{1,30}", text):
         try:

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirage.site import now
 from slurm_mirage.base.hostlist import expand
 
 SCRIPT = Path(__file__).parents[3] / "files" / "capture" / "mirage-capture"
@@ -453,6 +454,9 @@ def test_a_capture_goes_on_with_its_key_and_window_only(tmp_path: Path, capsys: 
         (["--from", "2026-11-32", "--to", "2026-11-01"], "wrong use: --from: '2026-11-32' is no date: 2026-11-01 or"),
         (["--from", "1793491200", "--to", "1793491300", "--piece", "0d"], "wrong use: --piece: '0d' is no length of a piece"),
         (["--to", "2026-11-01"], "wrong use: the following arguments are required: --from"),
+        (["--from", "2026-11-01"], "wrong use: give one of --to and --now"),
+        (["--from", "2026-11-01", "--to", "2026-11-02", "--now"], "wrong use: give one of --to and --now"),
+        (["--from", "2255-01-01", "--now"], "wrong use: --to is not after --from"),
     ],
 )
 def test_a_window_is_in_the_past(given: list[str], words: str) -> None:
@@ -467,3 +471,48 @@ def test_what_an_ordinary_user_does_not_see_is_said() -> None:
         "the usage of others (sshare): PrivateData has usage",
     ]
     assert capture.not_allowed("user", [], False) == [] and "perhaps" in capture.not_allowed("user", [], True)[0]
+
+
+QUEUED = (
+    "7|7|N/A|RUNNING|4294901750|None|1795742720|wombat[01-02]\n"
+    "9|8|3|PENDING|77|launch failed requeued held|N/A|\n"
+    "8|8|1-4|PENDING|77|ReqNodeNotAvail, UnavailableNodes:wombat07|0|(null)\n"
+    "broken|line\n"
+)
+
+
+def _says(tmp_path: Path, program: str, text: str) -> str:
+    """A program of Slurm that writes this text, and its arguments as a file."""
+    (tmp_path / "said").write_text(text)
+    (tmp_path / program).write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/asked\ncat {tmp_path}/said\n')
+    (tmp_path / program).chmod(0o755)
+    return str(tmp_path / program)
+
+
+def test_the_queue_has_a_line_for_each_job_and_no_names(names: Any, tmp_path: Path) -> None:
+    lines = list(capture.queue(names, capture.SQUEUE, [_says(tmp_path, "squeue", QUEUED), "-a", "-r", "-h"]))
+    assert (tmp_path / "asked").read_text() == "-a -r -h -o %A|%F|%K|%T|%Q|%r|%S|%N\n"
+    assert tuple(lines[0].split("\t")) == now.COLUMNS
+    fields = [line.split("\t") for line in lines[1:]]
+    assert [one[:5] for one in fields] == [
+        ["7", "7", "", "RUNNING", "4294901750"],
+        ["9", "8", "3", "PENDING", "77"],
+        ["8", "8", "1-4", "PENDING", "77"],
+    ]
+    assert [one[6] for one in fields] == ["1795742720", "", "0"]
+    assert fields[0][7] == names.hosts("wombat[01-02]")
+    assert "launch failed requeued held" in fields[1][5]
+    clean("".join(lines))
+
+
+def test_priorities_of_waiting_jobs_are_taken_where_they_have_parts(
+    names: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _says(tmp_path, "sprio", "7|10|200\n")
+    (tmp_path / "squeue").symlink_to("sprio")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for kind, parts in (("multifactor", {"now/squeue.txt", "now/sprio.txt"}), ("basic", {"now/squeue.txt"})):
+        taken = capture.Capture(str(tmp_path / kind), names, 0, 100, 60)
+        capture.take_queue(taken, f"PriorityType            = priority/{kind}\n")
+        assert set(taken.parts) == parts
+    assert (tmp_path / "multifactor/now/sprio.txt").read_text() == "JobID\tAge\tFairShare\n7\t10\t200\n"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from mirage.experiment.prepare import Prepared, source
 from mirage.knobs import resolve
-from mirage.site import site_conf
+from mirage.site import now, site_conf
 from mirage.site.archive import open_archive
 from mirage.traces.trace import read_trace
 from mirage.workloads import example_site
@@ -62,6 +64,27 @@ def test_recorded_times_are_those_of_jobs_that_waited_for_nothing_but_themselves
     example_site.write(tmp_path / "week.tar", 24, 200, 3)
     jobs = read_trace(tmp_path / "week.tar").frame
     assert (jobs["wait"] >= 0).all() and (jobs["run_time"] <= jobs["requested_time"]).all()
+
+
+def test_an_archive_that_ends_now_has_jobs_that_run_and_wait(tmp_path: Path) -> None:
+    for name in "ab":
+        assert example_site.write(tmp_path / name, 24, 300, 1, _late) == 300
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    taken = open_archive(tmp_path / "a")
+    waiting = now.waiting(taken)
+    frame = read_trace(tmp_path / "a").frame
+    assert len(waiting) > 5
+    assert set(frame["state"]) == {"COMPLETED", "RUNNING", "PENDING"}
+    assert frame.filter(pl.col("state") == "PENDING").height == len(waiting)
+    assert float(frame["submit"].max()) + example_site.BEGIN <= taken.end  # type: ignore[arg-type]
+
+
+def _late(
+    submits: Sequence[float], _sizes: Sequence[int], _runs: Sequence[float], _limits: Sequence[float], machine: int
+) -> Sequence[float]:
+    """Each job starts an hour after it could."""
+    assert machine > 0 and list(submits) == sorted(submits)
+    return [submit + 3600 for submit in submits]
 
 
 def test_a_machine_without_room_for_three_partitions_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Records of a run of Slurm that its hosts compute: when the processors of jobs were free again, why jobs waited, and, with
-accounting, sacct's lines."""
+"""Records of a run of Slurm that its hosts compute: when the processors of jobs were free again, why jobs waited, when Slurm said
+that they would start, and, with accounting, sacct's lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from . import wait_reasons
+from . import promised_starts, wait_reasons
 from .account_commands import AccountCommands
 from .accounting import lines_of_run
 from .freed_processors import FREED_FILE, instants_in_log, instants_of_second, to_csv
@@ -44,6 +44,7 @@ def of_head(instance: Path, run: str, start: Mapping[str, Any], programs: str | 
         FREED_FILE: to_csv(instants_in_log(log, offset)),
         wait_reasons.REASONS_FILE: wait_reasons.to_csv(wait_reasons.reasons_in_logs(log, offset, since, users)),
     }
+    made[promised_starts.PROMISES_FILE] = promised_starts.to_csv(promised_starts.promises_in_log(log, offset, since))
     if commands:
         made[ACCOUNTING_FILE] = "".join(f"{line}\n" for line in lines_of_run(commands.record(since), run))
     return made

@@ -1,0 +1,207 @@
+"""The jobs of a site from now on: those that run, those that wait, and those that will come, with what is not known drawn.
+
+`queue_of` reads the state of a log that ends now; `Queue.drawn` is one possible course as a log, whose selection from `instant` on
+with PRESET=all is what a run submits (presets.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from mirage.site.now import Waiting
+from mirage.traces.trace import Trace
+from mirage.workloads.presets import CANCELLED
+from mirage.workloads.run_times import Course, Jobs
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.jobs.request import Request
+
+DAY, WEEK = 86400.0, 604800.0
+HOUR = 3600.0
+RUNS = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "STAGE_OUT", "STOPPED", "SIGNALING")
+"""States of jobs that have nodes."""
+SAME_WEEKDAY = 3
+"""Weeks of record from which on arrivals are those of the same day of the week."""
+FIRST = 10**9
+"""Added to the priority of jobs that run: they get their nodes first. Priorities are below 2^32."""
+_COMPLETED = 1
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A site's jobs now.
+
+    trace: the whole record; instant: now, in its seconds
+    running: rows of the log with `elapsed`; waiting: rows in the order of the queue with `name` (12_3), `ahead` and `promised`
+        (seconds of the trace, null: nothing). Their `job_number` are the ids of a run's jobs
+    left: jobs that are not continued, by reason
+    shares: what fair share adds to the priority of a new job, by user's number and account
+    """
+
+    trace: Trace
+    instant: float
+    running: pl.DataFrame
+    waiting: pl.DataFrame
+    left: Mapping[str, int]
+    shares: Mapping[tuple[int, str], int]
+
+    @cached_property
+    def _ended(self) -> Jobs:
+        """The run times of the record in order of the ends."""
+        known = self.trace.frame.filter(pl.col("run_time") > 0, pl.col("wait") >= 0)
+        return _jobs(known.sort(pl.col("submit") + pl.col("wait") + pl.col("run_time"), maintain_order=True), "run_time")
+
+    def drawn(self, rng: np.random.Generator, horizon: float) -> Trace:
+        """One course: the log of the jobs that run and wait, and of those that come within `horizon` seconds."""
+        col, ended = pl.col, pl.lit(_COMPLETED, pl.Int64).alias("status")
+        course = Course(self._ended, _jobs(self.running, "elapsed"), rng)
+        run = self.running.with_columns(ended, run_time=pl.Series(course.running, dtype=pl.Float64))
+        wait = self.waiting.with_columns(
+            ended,
+            run_time=pl.Series(course.draw(_jobs(self.waiting)), dtype=pl.Float64),
+            submit=pl.min_horizontal("submit", pl.lit(self.instant - 1)),
+        ).with_columns(wait=self.instant + 1 - col("submit"))
+        come = self._arrivals(rng, horizon)
+        unknown = come.filter(col("run_time") <= 0, col("status") != CANCELLED)
+        of_unknown = unknown.select("job_number", run_time=pl.Series(course.draw(_jobs(unknown)), dtype=pl.Float64))
+        come = come.update(of_unknown, on="job_number").with_columns(
+            status=pl.when(col("status") == CANCELLED).then("status").otherwise(ended)
+        )
+        columns = [*self.trace.frame.columns, *([] if "request" in self.trace.frame.columns else ["request"])]
+        parts = (
+            _ahead(run, [FIRST if self._is_ranked else 0] * run.height),
+            _ahead(wait, wait["ahead"].to_list()),
+            _ahead(come, self._shares_of(come)),
+        )
+        return replace(self.trace, frame=pl.concat([part.select(columns) for part in parts]), notes={})
+
+    @property
+    def _is_ranked(self) -> bool:
+        """Whether priorities depend on more than the order of submissions. With priority/basic `nice` would be added to numbers
+        that are near to the largest one."""
+        return bool(self.shares) or bool((self.waiting["ahead"] > 0).any())
+
+    def _shares_of(self, jobs: pl.DataFrame) -> list[int]:
+        if not self.shares or "account" not in jobs.columns:
+            return [0] * jobs.height
+        usual = int(np.median(list(self.shares.values())))
+        pairs = zip(jobs["user"].to_list(), jobs["account"].to_list(), strict=True)
+        return [self.shares.get((user, account or ""), usual) for user, account in pairs]
+
+    def _arrivals(self, rng: np.random.Generator, horizon: float) -> pl.DataFrame:
+        """Jobs that come within `horizon` seconds: those of past days at the same time of day, of the same day of the week where
+        the record has `SAME_WEEKDAY` weeks. A record of less than two days is taken in pieces of half of it.
+
+        Their dependencies are left out.
+        """
+        frame = self.trace.frame.filter(pl.col("submit") >= 0, pl.col("submit") < self.instant)
+        first = float(frame["submit"].min() or 0.0)  # type: ignore[arg-type]
+        record = self.instant - first
+        if frame.is_empty() or record <= 0:
+            raise WrongUse("the record has no job that was submitted before; take weeks before now, too", parameter="site")
+        length = DAY if record >= 2 * DAY else record / 2
+        period = WEEK if record >= SAME_WEEKDAY * WEEK else DAY if length == DAY else 0.0
+        number = _last_number(self.trace.frame) + self.waiting.height + 1
+        pieces: list[pl.DataFrame] = []
+        begin = 0.0
+        while begin < horizon:
+            if period:
+                least = math.ceil((begin + length) / period)
+                back = rng.integers(least, max(int((record + begin) // period), least) + 1)
+                source = float(self.instant + begin - period * back)
+            else:
+                source = first + rng.random() * (record - length)
+            piece = frame.filter(pl.col("submit") >= source, pl.col("submit") < source + length)
+            moved = self.instant + begin - source
+            piece = piece.with_columns(submit=pl.col("submit") + moved).filter(pl.col("submit") < self.instant + horizon)
+            shift = number * (len(pieces) + 1)
+            pieces.append(
+                piece.with_columns((pl.col(name) + shift) for name in ("job_number", "array_job") if name in piece.columns)
+            )
+            begin += length
+        come = pl.concat(pieces).sort("submit", maintain_order=True)
+        # A run begins with a job that comes.
+        come = come.with_columns(submit=pl.max_horizontal("submit", pl.lit(self.instant)))
+        return come.with_columns(dependency=pl.lit(None, pl.String)) if "dependency" in come.columns else come
+
+
+def _last_number(frame: pl.DataFrame) -> int:
+    return int(frame.select(pl.col("job_number").max().fill_null(0)).item())
+
+
+def _jobs(frame: pl.DataFrame, elapsed: str | None = None) -> Jobs:
+    limit = np.where(frame["requested_time"].to_numpy() > 0, frame["requested_time"].to_numpy(), np.nan)
+    passed = np.zeros(frame.height) if elapsed is None else frame[elapsed].to_numpy().astype(np.float64)
+    return Jobs(frame["user"].to_numpy(), limit.astype(np.float64), passed)
+
+
+def _ahead(jobs: pl.DataFrame, ahead: Sequence[int]) -> pl.DataFrame:
+    """The jobs with so much more of priority, by `nice` of `request`."""
+    texts = jobs["request"].fill_null("").to_list() if "request" in jobs.columns else [""] * jobs.height
+    wanted = [_with_nice(text, more) for text, more in zip(texts, ahead, strict=True)]
+    return jobs.with_columns(request=pl.Series(wanted, dtype=pl.String))
+
+
+def _with_nice(text: str, ahead: int) -> str:
+    if not ahead:
+        return text
+    request = Request.parse(text)
+    return replace(request, nice=request.nice - ahead).words
+
+
+def queue_of(trace: Trace, instant: float, waiting: Sequence[Waiting], shares: Mapping[tuple[int, str], int]) -> Queue:
+    """The state at `instant` (seconds of the trace) of a log that ends then. waiting: the queue as squeue has it.
+
+    Jobs of the log that neither have ended nor are in the queue have ended meanwhile, and are left out.
+    """
+    frame, col = trace.frame, pl.col
+    running = frame.filter(col("state").is_in(RUNS), col("wait") >= 0, col("run_time") <= 0)
+    elapsed = instant - col("submit") - col("wait") - (col("suspended").fill_null(0) if "suspended" in frame.columns else 0.0)
+    running = running.unique("job_number", keep="last", maintain_order=True).with_columns(elapsed=elapsed.clip(0.0))
+    if "array_limit" in frame.columns:
+        # The tasks that wait are an array of their own: it has the limit.
+        running = running.with_columns(array_job=pl.lit(None, pl.Int64))
+    pending = frame.filter(~col("state").is_in(RUNS), col("wait") < 0).unique("job_number", keep="last", maintain_order=True)
+    wanted = pl.DataFrame(
+        [(place, one.name, one.number, one.task, one.ahead, one.promised) for place, one in enumerate(waiting) if not one.is_held],
+        schema={
+            "place": pl.Int64,
+            "name": pl.String,
+            "number": pl.Int64,
+            "task": pl.Int64,
+            "ahead": pl.Int64,
+            "promised": pl.Float64,
+        },
+        orient="row",
+    )
+    found = _found(pending, wanted)
+    last = _last_number(frame)
+    repeated = ~col("job_number").is_first_distinct()
+    rows = found.sort("place").with_columns(
+        job_number=pl.when(repeated).then(last + repeated.cum_sum().cast(pl.Int64)).otherwise("job_number"),
+        promised=col("promised") - float(trace.header.get("UnixStartTime", 0)),
+    )
+    left = {
+        "held: they start when someone releases them": sum(one.is_held for one in waiting),
+        "in the queue, but not in sacct's record": wanted.height - rows.height,
+    }
+    return Queue(trace, instant, running, rows, {reason: count for reason, count in left.items() if count}, shares)
+
+
+def _found(pending: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the log for the jobs of the queue: a task that has no row has that of its array."""
+    if "array_job" not in pending.columns:
+        return pending.join(wanted, left_on="job_number", right_on="number")
+    tasks = pending.filter(pl.col("array_task").is_not_null())
+    own = tasks.join(wanted, left_on=["array_job", "array_task"], right_on=["number", "task"])
+    rest = wanted.join(own, on="place", how="anti")
+    others = pending.filter(pl.col("array_task").is_null())
+    of_arrays = others.join(rest.filter(pl.col("task").is_not_null()), left_on="job_number", right_on="number")
+    of_arrays = of_arrays.with_columns(array_task=pl.col("task"), array_job=pl.col("job_number")).drop("task")
+    single = others.join(rest.filter(pl.col("task").is_null()), left_on="job_number", right_on="number").drop("task")
+    return pl.concat([part.select(own.columns) for part in (own, of_arrays, single)])

@@ -1,0 +1,212 @@
+"""Tests of the courses of a site's queue: what runs, what waits, what comes; and whether intervals of starts hold the truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirage.simulation.simulation import schedule
+from mirage.site.now import Waiting
+from mirage.statistics.start_intervals import FIFTY, NINETY, coverage, quantiles
+from mirage.traces import swf
+from mirage.traces.trace import Trace
+from mirage.workloads.continuation import DAY, FIRST, WEEK, Queue, queue_of
+from mirage.workloads.presets import QUEUED, RUNNING
+from mirage.workloads.selection import Selection
+from mirage.workloads.workload import prepare
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.jobs.request import Request
+
+NOW = 10_000.0
+COMPLETED, RUNS, WAITS = "COMPLETED", "RUNNING", "PENDING"
+
+
+def log(*rows: dict[str, Any], begin: int = 0) -> Trace:
+    """A log of sacct of these jobs; those that wait have neither a wait nor a run time."""
+    usual = {**dict.fromkeys(swf.COLUMNS, -1), "requested_time": 3600, "user": 1, "allocated_processors": 1, "state": COMPLETED}
+    usual |= {"requested_processors": 1, "array_job": None, "array_task": None, "array_limit": None, "account": "a", "request": ""}
+    made = [{**usual, "job_number": number, **row} for number, row in enumerate(rows, 1)]
+    more = dict.fromkeys(("array_job", "array_task", "array_limit"), pl.Int64)
+    schema = {**swf.SCHEMA, "state": pl.String, **more, "account": pl.String, "request": pl.String}
+    return Trace(pl.DataFrame(made, schema=schema), {"UnixStartTime": str(begin)}, {}, "sacct", "")
+
+
+def ended(submit: float, run: float = 100, **more: Any) -> dict[str, Any]:
+    return {"submit": submit, "wait": 0, "run_time": run, "status": 1, **more}
+
+
+def waiting(number: int, task: int | None = None, **more: Any) -> Waiting:
+    return Waiting(**{"number": number, "task": task, "is_held": False, "reason": "Priority", "ahead": 0, "promised": None, **more})
+
+
+BEFORE = [ended(1000.0 * hour, user=1 + hour % 2) for hour in range(9)]
+RUNNING_JOB = {"submit": 9000, "wait": 500, "state": RUNS}
+WAITING_JOB = {"submit": 9900, "state": WAITS}
+
+
+def course(queue: Queue, seed: int = 1, horizon: float = 3600.0) -> Trace:
+    return queue.drawn(np.random.default_rng(seed), horizon)
+
+
+def submitted(trace: Trace) -> pl.DataFrame:
+    """The jobs that a run of the course submits."""
+    return prepare(trace, Selection(begin=str(int(NOW))), classes=[(10, 16)], slack=10.0, preset="all").jobs
+
+
+def test_a_run_of_a_course_has_the_running_jobs_the_queue_and_those_that_come() -> None:
+    queue = queue_of(log(*BEFORE, RUNNING_JOB, WAITING_JOB), NOW, [waiting(11)], {})
+    jobs = submitted(course(queue))
+    assert jobs.filter(pl.col("preset") == RUNNING)["id"].to_list() == [10]
+    assert jobs.filter(pl.col("preset") == QUEUED)["id"].to_list() == [11]
+    assert jobs.filter(pl.col("preset") == RUNNING)["limit_minutes"].item() == pytest.approx((3600 - 500) / 60, abs=1)
+    come = jobs.filter(pl.col("preset") == "")
+    assert come.height > 0
+    assert come["submit"].is_between(NOW, NOW + 3600).all()
+    assert come["id"].n_unique() + 2 == jobs["id"].n_unique()
+
+
+def test_the_same_numbers_give_the_same_course_and_others_another_one() -> None:
+    queue = queue_of(log(*BEFORE, RUNNING_JOB, WAITING_JOB), NOW, [waiting(11)], {})
+    assert course(queue).frame.equals(course(queue).frame)
+    assert not course(queue, 1).frame.equals(course(queue, 2).frame)
+
+
+def test_the_order_of_the_queue_is_that_of_age_and_fair_share() -> None:
+    two = [WAITING_JOB, WAITING_JOB | {"request": "nodes=1 nice=5"}]
+    queue = queue_of(
+        log(*BEFORE, RUNNING_JOB, *two), NOW, [waiting(12, ahead=700), waiting(11, ahead=300)], {(1, "a"): 40, (2, "a"): 9}
+    )
+    jobs = course(queue).frame
+    nice = {row["job_number"]: Request.parse(row["request"]).nice for row in jobs.iter_rows(named=True)}
+    assert (nice[10], nice[11], nice[12]) == (-FIRST, -300, 5 - 700)
+    of_users = {row["user"]: nice[row["job_number"]] for row in jobs.filter(pl.col("submit") >= NOW).iter_rows(named=True)}
+    assert of_users in ({1: -40, 2: -9}, {1: -40}, {2: -9})
+
+
+def test_tasks_that_wait_are_jobs_of_their_own() -> None:
+    array = WAITING_JOB | {"array_job": 11, "array_limit": 2}
+    one_split = WAITING_JOB | {"array_job": 11, "array_task": 7, "array_limit": 2}
+    queue = queue_of(log(*BEFORE, RUNNING_JOB, array, one_split), NOW, [waiting(11, task) for task in (4, 5, 7)], {})
+    assert queue.waiting["name"].to_list() == ["11_4", "11_5", "11_7"]
+    assert queue.waiting["array_task"].to_list() == [4, 5, 7]
+    jobs = submitted(course(queue)).filter(pl.col("preset") == QUEUED)
+    assert jobs.height == 3
+    assert jobs["id"].to_list() == queue.waiting["job_number"].to_list()
+
+
+def test_what_is_not_continued_is_counted() -> None:
+    queue = queue_of(log(*BEFORE, WAITING_JOB, WAITING_JOB), NOW, [waiting(10, is_held=True), waiting(11), waiting(99)], {})
+    assert queue.waiting["name"].to_list() == ["11"]
+    assert sorted(queue.left.values()) == [1, 1]
+
+
+def test_promises_are_seconds_of_the_log() -> None:
+    queue = queue_of(log(*BEFORE, WAITING_JOB, begin=500), NOW, [waiting(10, promised=12_500)], {})
+    assert queue.waiting["promised"].to_list() == [12_000.0]
+
+
+@given(st.integers(0, 20), st.sampled_from([3600.0, DAY, 3 * DAY]), st.sampled_from([0.3, 1.0, 5.0, 30.0]))
+def test_those_that_come_do_so_at_the_same_time_of_day_as_before(seed: int, horizon: float, days: float) -> None:
+    """Jobs come in the first hour of each day of the record; the sixth day has twice as many."""
+    instant = days * DAY
+    submits = [day * DAY + 60.0 * minute for day in range(int(np.ceil(days))) for minute in range(60 if day % 7 == 5 else 30)]
+    record = log(*(ended(submit) for submit in submits if submit < instant))
+    come = course(queue_of(record, instant, [], {}), seed, horizon).frame["submit"].to_numpy()
+    assert ((come >= instant) & (come < instant + horizon)).all()
+    if days >= 2:
+        assert (come % DAY < 3600).all()
+        assert (
+            come.size == sum(1 if days < 21 else 60 if int(day) % 7 == 5 else 30 for day in np.arange(days, days + horizon / DAY))
+            or days < 21
+            or horizon < DAY
+        )
+
+
+def test_a_record_of_three_weeks_keeps_the_days_of_the_week() -> None:
+    record = log(*(ended(week * WEEK + 5 * DAY + 60.0 * minute) for week in range(4) for minute in range(30)))
+    come = course(queue_of(record, 4 * WEEK, [], {}), 1, WEEK).frame["submit"].to_numpy()
+    assert come.size == 30
+    assert ((come % WEEK) // DAY == 5).all()
+
+
+def test_a_record_without_a_submission_before_now_is_refused() -> None:
+    with pytest.raises(WrongUse, match="no job that was submitted before"):
+        course(queue_of(log({"submit": NOW, "state": WAITS}), NOW, [waiting(1)], {}))
+
+
+# ---- whether intervals hold the truth ----
+
+PROCESSORS, USERS, COURSES, FORKS = 64, 12, 8, 60
+
+
+def made_truth(seed: int) -> tuple[pl.DataFrame, np.ndarray]:
+    """Jobs of users who differ in what they run, on a machine that is nearly full, and their starts by EASY."""
+    rng = np.random.default_rng(seed)
+    count = 2500
+    user = rng.choice(USERS, count, p=(weights := 1 / np.arange(1, USERS + 1)) / weights.sum())
+    mean, spread = rng.normal(7.5, 1.0, USERS), rng.uniform(0.3, 1.0, USERS)
+    run = np.exp(mean[user] + spread[user] * rng.normal(size=count)).clip(20, 40_000)
+    limit = np.maximum(rng.choice([2.0, 4.0, 10.0], USERS)[user] * np.exp(mean + spread)[user], 60)
+    run = np.minimum(run, limit)
+    wide = 2 ** rng.integers(0, 6, count)
+    submit = np.sort(rng.random(count)) * (run * wide).sum() / PROCESSORS / 0.97
+    frame = pl.DataFrame({"user": user, "submit": submit, "run": run, "limit": limit, "wide": wide})
+    return frame, schedule(submit, wide, run, limit, PROCESSORS, "easy")
+
+
+def at(jobs: pl.DataFrame, starts: np.ndarray, now: float) -> tuple[Queue, np.ndarray]:
+    """The queue at an instant, and the true waits from then on."""
+    known = jobs.with_columns(start=starts, end=starts + jobs["run"].to_numpy()).filter(pl.col("submit") < now)
+    rows: list[dict[str, Any]] = []
+    for one in known.iter_rows(named=True):
+        row = {"submit": one["submit"], "requested_time": one["limit"], "user": one["user"], "requested_processors": one["wide"]}
+        row |= {"allocated_processors": one["wide"]}
+        if one["start"] > now:
+            row |= WAITING_JOB | row
+        else:
+            over = one["end"] <= now
+            row |= {"wait": one["start"] - one["submit"], "state": COMPLETED if over else RUNS, "status": 1 if over else -1}
+            row |= {"run_time": one["run"]} if over else {}
+        rows.append(row)
+    waits = known.with_row_index("number", 1).filter(pl.col("start") > now)
+    queue = queue_of(log(*rows), now, [waiting(number) for number in waits["number"]], {})
+    return queue, waits["start"].to_numpy() - now
+
+
+def simulated(queue: Queue, seed: int) -> np.ndarray:
+    """The waits of the jobs of the queue in one course, by EASY."""
+    frame = queue.drawn(np.random.default_rng(seed), 40_000).frame
+    order = frame.with_columns(
+        begin=pl.when(pl.col("submit") < queue.instant).then(pl.lit(queue.instant)).otherwise("submit"),
+        elapsed=pl.when((pl.col("state") == RUNS) & (pl.col("wait") >= 0))
+        .then(queue.instant - pl.col("submit") - pl.col("wait"))
+        .otherwise(0.0),
+    ).sort("begin", maintain_order=True)
+    run = (order["run_time"] - order["elapsed"]).to_numpy()
+    limit = (order["requested_time"] - order["elapsed"]).to_numpy()
+    starts = schedule(order["begin"].to_numpy(), order["requested_processors"].to_numpy(), run, limit, PROCESSORS, "easy")
+    found = dict(zip(order["job_number"].to_list(), starts - queue.instant, strict=True))
+    return np.array([found[number] for number in queue.waiting["job_number"]])
+
+
+def test_intervals_of_starts_hold_the_truth() -> None:
+    """Over forks of made truths: the interval of 50 % holds 42 to 58 %, that of 90 % 84 to 96 % of the starts."""
+    waits, bounds = [], []
+    for seed in range(6):
+        jobs, starts = made_truth(seed)
+        last = float(jobs["submit"].max())  # type: ignore[arg-type]
+        for fork, now in enumerate(np.linspace(0.3, 0.95, FORKS // 6) * last):
+            queue, true = at(jobs, starts, float(now))
+            if true.size:
+                courses = np.stack([simulated(queue, 1000 * fork + number) for number in range(COURSES)], axis=1)
+                waits.append(true)
+                bounds.append(quantiles(courses, (*FIFTY, *NINETY)))
+    found = coverage(np.concatenate(waits), np.concatenate(bounds))
+    assert found.jobs > 500
+    assert 0.42 < found.fifty < 0.58
+    assert 0.84 < found.ninety < 0.96
