@@ -1,0 +1,214 @@
+"""`make study STUDY=cirrus TRACE=record SLURM_CONF=slurm.conf`: EPCC's Cirrus, emulated beside what it recorded (studies/cirrus.md).
+
+Each window of the record is a comparison of its own (results/STUDY-WINDOW), whose arms are the models of unknowns.py, so that an
+interrupted study goes on as `make compare` does. results/STUDY holds the models' logs, study.csv and study.html over all windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from mirage.campaign.arms import Arms
+from mirage.campaign.campaign import Campaign
+from mirage.commands.simulate import jobs_of, played
+from mirage.experiment import clock_choice, configuration, runs
+from mirage.experiment.endings import Ending
+from mirage.knobs.knobs import Knobs
+from mirage.knobs.parse import Value
+from mirage.records.recorded import schedule_of
+from mirage.records.run_folder import RunFolder
+from mirage.records.schedule import of_run
+from mirage.statistics import nearness
+from mirage.terminal.screen import Screen
+from mirage.text.words import counted, duration
+from mirage.traces.trace import Trace, read_trace
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import write_atomically
+from slurm_mirage.base.hostlist import expand
+from studies import unknowns
+from studies.own_knobs import chosen, name_of, refuse
+from studies.unknowns import BASE, DAY, EPOCH, MODELS, Model
+
+NAME = "study-cirrus"
+KNOBS = {"CONFIG": "site", "PRESET": "all", "REPLICAS": "1", "ACCOUNTING": "no"}
+OWN = ("MODEL", "CLASSES", "CONFIGS", "OFFSET", "JOBS", "FROM", "TO", "ESTIMATES", "SIZES")
+"""Knobs that the study chooses."""
+PARTITION, CPUS = "standard", 36
+SIMULATED = {"easy": "EASY, simulated", "fcfs": "FIFO, simulated"}
+"""Policies of the simulations beside the runs, and their names."""
+SHORT_MODELS = (BASE, "exact", "x5", "peak")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of the record, in seconds of it. words: what it is. fifo: mean wait of its jobs in ElastiSim's published schedule."""
+
+    name: str
+    words: str
+    begin: float
+    end: float
+    fifo: float | None = None
+
+    def knobs(self) -> dict[str, str]:
+        """FROM and TO."""
+        dates = (datetime.fromtimestamp(EPOCH + one, UTC).replace(tzinfo=None).isoformat() for one in (self.begin, self.end))
+        return dict(zip(("FROM", "TO"), dates, strict=True))
+
+
+SHORT_WINDOWS = (Window("day", "the day with the longest mean wait", 26 * DAY, 27 * DAY, 22363.0),)
+WINDOWS = (
+    Window("quiet", "three days with short waits", 15 * DAY, 18 * DAY, 18087.0),
+    Window("between-1", "three days between", 8 * DAY, 11 * DAY, 5370.0),
+    Window("between-2", "three days between", 20 * DAY, 23 * DAY, 8104.0),
+    Window("full", "three days with a full machine", 26 * DAY, 29 * DAY, 53813.0),
+)
+RECORD_SHA256 = "34fd22adfb282612f7584313466b7c3925406e142a8df90bc606492bb0693e70"
+"""Of the published record, to whose jobs `Window.fifo` belongs."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One schedule of the jobs of a window. near: of `nearness.nearness`; idle: of `unknowns.idle_while_waiting`; folder: of the
+    run, None for a simulation."""
+
+    name: str
+    near: Mapping[str, Any]
+    idle: float | None
+    folder: RunFolder | None = None
+
+
+@dataclass(frozen=True)
+class Played:
+    """A window whose runs are finished. idle: of the record, as in `Schedule`; models: of the runs, the base first; peak: the most
+    processors in use in the record."""
+
+    window: Window
+    idle: float | None
+    models: Mapping[str, Schedule]
+    simulated: Mapping[str, Schedule]
+    peak: int
+    processors: int
+    comparison: str
+
+
+def study_cirrus(given: Knobs, screen: Screen) -> Ending:
+    """Play each window under each model, or go on where an earlier command stopped, and make the page."""
+    refuse(given, NAME, OWN)
+    for knob, path in (("trace", given.workload.trace), ("slurm_conf", given.scheduler.slurm_conf)):
+        if not path:
+            raise WrongUse(f"{NAME} needs a file of EPCC's; studies/cirrus.md says where it is", parameter=knob)
+    record = read_trace(Path(str(given.workload.trace)))
+    is_full, name = given.campaign.is_full, name_of(given, NAME)
+    windows = WINDOWS if is_full else SHORT_WINDOWS
+    models = {label: model for label, model in MODELS.items() if is_full or label in SHORT_MODELS}
+    folder = runs.RESULTS / name
+    logs = _write_logs(folder, record, models, given.workload.seed)
+    screen.say(f"{counted(len(windows), 'window')} of the record, each under {counted(len(models), 'model')} of what it lacks")
+    found: list[Played] = []
+    endings: list[Ending] = []
+    for window in windows:
+        knobs = chosen(given, {**KNOBS, **window.knobs(), "TRACE": str(logs[BASE]), "RUN": f"{name}-{window.name}"})
+        knobs = knobs.with_values({"TRACE": str(logs[BASE])})
+        arms = arms_of(knobs, window, record, models, logs, folder)
+        campaign = Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms)
+        ending = campaign.run(screen)
+        if not ending.is_final:
+            return ending
+        endings.append(ending)
+        found.append(played_of(window, record, campaign))
+        _write(folder, found, models, record.sha256 == RECORD_SHA256)
+        screen.say(f"study: results/{name}/study.html")
+    return next((one for one in endings if one.word != "ok"), Ending("ok", f"{_summary(found)} (results/{name}/study.html)"))
+
+
+def _write_logs(folder: Path, record: Trace, models: Mapping[str, Model], seed: int) -> dict[str, Path]:
+    """Write the log of each model, and return their paths. Raises WrongUse for a record that does not reach the last window."""
+    submits = record.frame["submit"]
+    last = max(window.end for window in (*SHORT_WINDOWS, *WINDOWS))
+    if not (record.frame["wait"] > 0).any() or float(submits.max() or 0.0) < last:  # type: ignore[arg-type]
+        raise WrongUse(f"is not Cirrus's record of January 2024: it has no waits, or ends before second {last:.0f}", "trace")
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {}
+    for label, model in models.items():
+        paths[label] = folder / f"{label}.sacct.txt"
+        write_atomically(paths[label], unknowns.log_of(record.frame, model, PARTITION, CPUS, seed))
+    return paths
+
+
+def arms_of(
+    knobs: Knobs, window: Window, record: Trace, models: Mapping[str, Model], logs: Mapping[str, Path], folder: Path
+) -> Arms:
+    """The values of knobs of each model's runs in a window. folder: where files of events are written."""
+    site = configuration.site_of(knobs.scheduler)
+    partition = next((one for one in site.partitions if one["name"] == PARTITION), None) if site is not None else None
+    if partition is None:
+        raise WrongUse(f"has no partition {PARTITION}, as Cirrus's has", parameter="slurm_conf")
+    nodes = partition["Nodes"]
+    arms: dict[str, dict[str, Value]] = {}
+    for label, model in models.items():
+        arms[label] = {"TRACE": str(logs[label]), **model.knobs}
+        if model.is_peak:
+            in_service = -(-unknowns.peak(record.frame, window.begin, window.end) // CPUS)
+            path = folder / f"{window.name}-{label}.events.csv"
+            write_atomically(path, unknowns.out_of_service([nodes], len(expand(nodes)) - in_service))
+            arms[label]["EVENTS"] = str(path)
+    return arms
+
+
+def played_of(window: Window, record: Trace, campaign: Campaign) -> Played:
+    """The schedules of a window: those of its finished runs, and simulated ones of the same jobs."""
+    base = campaign.prepared[BASE]
+    if base.recorded is None:
+        raise WrongUse("the log does not record how long these jobs waited", parameter="trace")
+    of_record = schedule_of(base.recorded)
+    partition = configuration.of(base.knobs.scheduler).offer(base.knobs, base.knobs.nodes.machine).partitions[PARTITION]
+    processors = sum(kind.count * kind.cpus for kind in partition.nodes)
+    models = {}
+    for part in campaign.parts:
+        run = RunFolder(part.folder)
+        jobs = of_run(run).jobs
+        near = nearness.nearness(jobs, of_record, processors=processors)
+        idle = unknowns.idle_while_waiting(jobs, processors, CPUS, window.begin, window.end)
+        if near is not None:
+            models[part.member.label] = Schedule(part.member.label, near, idle, run)
+    simulated = {}
+    for policy in SIMULATED:
+        frame = jobs_of(played(base.workload, processors, policy, by_limits=True))
+        idle = unknowns.idle_while_waiting(frame, processors, CPUS, window.begin, window.end)
+        if (near := nearness.nearness(frame, of_record, processors=processors)) is not None:
+            simulated[policy] = Schedule(policy, near, idle)
+    whole = record.frame.select(
+        "submit",
+        start=pl.col("submit") + pl.col("wait"),
+        end=pl.col("submit") + pl.col("wait") + pl.col("run_time"),
+        processors="allocated_processors",
+    )
+    idle = unknowns.idle_while_waiting(whole, processors, CPUS, window.begin, window.end)
+    peak = unknowns.peak(record.frame, window.begin, window.end)
+    return Played(window, idle, models, simulated, peak, processors, campaign.folder.name)
+
+
+def _write(folder: Path, found: Sequence[Played], models: Mapping[str, Model], is_published: bool) -> None:
+    """Write study.csv and study.html. is_published: whether the record is the published one."""
+    from studies.cirrus_page import page, rows
+
+    if not is_published:
+        found = [replace(one, window=replace(one.window, fifo=None)) for one in found]
+    write_atomically(folder / "study.csv", rows(found, models).write_csv())
+    write_atomically(folder / "study.html", page(folder.name, found, models))
+
+
+def _summary(found: Sequence[Played]) -> str:
+    """The mean waits of each window, in words."""
+    told = []
+    for one in found:
+        means = [schedule.near["waits"]["wait_mean"] for schedule in one.models.values()]
+        low, high = (edge(mean["run"] for mean in means) for edge in (min, max))
+        told.append(f"{one.window.name}: recorded {duration(means[0]['record'])}, emulated {duration(low)} to {duration(high)}")
+    return f"mean waits {'; '.join(told)}"
