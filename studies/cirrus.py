@@ -1,4 +1,4 @@
-"""`make study STUDY=cirrus TRACE=record SLURM_CONF=slurm.conf`: EPCC's Cirrus, emulated beside what it recorded (studies/cirrus.md).
+"""`make study STUDY=cirrus TRACE=record SLURM_CONF=slurm.conf`: EPCC's Cirrus, emulated beside its record (studies/cirrus.md).
 
 Each window of the record is a comparison of its own (results/STUDY-WINDOW), whose arms are the models of unknowns.py, so that an
 interrupted study goes on as `make compare` does. results/STUDY holds the models' logs, study.csv and study.html over all windows.
@@ -36,8 +36,8 @@ from studies.own_knobs import chosen, name_of, refuse
 from studies.unknowns import BASE, DAY, EPOCH, MODELS, Model
 
 NAME = "study-cirrus"
-KNOBS = {"CONFIG": "site", "PRESET": "all", "REPLICAS": "1", "ACCOUNTING": "no"}
-OWN = ("MODEL", "CLASSES", "CONFIGS", "OFFSET", "JOBS", "FROM", "TO", "ESTIMATES", "SIZES")
+KNOBS = {"PRESET": "all", "REPLICAS": "1", "ACCOUNTING": "no"}
+OWN = ("MODEL", "CONFIGS", "OFFSET", "JOBS", "FROM", "TO", "ESTIMATES", "SIZES")
 """Knobs that the study chooses."""
 PARTITION, CPUS = "standard", 36
 SIMULATED = {"easy": "EASY, simulated", "fcfs": "FIFO, simulated"}
@@ -113,8 +113,7 @@ def study_cirrus(given: Knobs, screen: Screen) -> Ending:
     found: list[Played] = []
     endings: list[Ending] = []
     for window in windows:
-        knobs = chosen(given, {**KNOBS, **window.knobs(), "TRACE": str(logs[BASE]), "RUN": f"{name}-{window.name}"})
-        knobs = knobs.with_values({"TRACE": str(logs[BASE])})
+        knobs = chosen(given, {**KNOBS, **window.knobs(), "RUN": f"{name}-{window.name}"}).with_values({"TRACE": str(logs[BASE])})
         arms = arms_of(knobs, window, record, models, logs, folder)
         campaign = Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms)
         ending = campaign.run(screen)

@@ -24,8 +24,8 @@ _SUMS = {
     "rank_correlation": pl.Float64, "idle": pl.Float64,
 }  # fmt: skip
 _ABOUT_WAITS = (
-    "Waits of the same jobs. Interval over models: lowest and highest of the runs. Rank correlation: Spearman's, of the jobs' waits "
-    "with the recorded ones. Idle: processors without a job, on average while a job of a node or more waited."
+    "Waits of the same jobs. Interval over models: lowest and highest of the runs. Rank correlation: Spearman's, of the waits with "
+    "the recorded ones. Idle: processors without a job, on average while a job of a node or more waited."
 )
 _ABOUT_MODELS = "Each model is the first one, but for what it says."
 _ABOUT_RANKS = (
@@ -124,8 +124,8 @@ def _summary(found: Sequence[Played], models: Mapping[str, Model]) -> Iterable[s
     yield f"The recorded mean wait is within the interval over the models in {inside} of {counted(len(found), 'window')}."
     yield from _idle_words(found)
     yield (
-        "Not in the record, and in no model: dependencies and begin times, limits of jobs and users, reservations, jobs of before the "
-        "record, the age of the jobs that waited at the beginning. Jobs submitted after a window are not played."
+        "Not in the record, and in no model: dependencies and begin times, limits of jobs and users, reservations, jobs from "
+        "before it, the age of the jobs that waited at the beginning. Jobs submitted after a window are not played."
     )
 
 
@@ -224,7 +224,8 @@ def _models(found: Sequence[Played], models: Mapping[str, Model]) -> Table:
     for label, model in models.items():
         for place, one in enumerate(found):
             if label in one.models:
-                shown.append((label if not place else "", model.words if not place else "", one.window.name, *_cells(one.models[label])))
+                named = (label, model.words) if not place else ("", "")
+                shown.append((*named, one.window.name, *_cells(one.models[label])))
     heads = ("model", "assumes", "window", "mean wait", "median", "95th percentile", "rank correlation", "idle processors")
     return Table("Runs by model", heads, shown, prose=(1,))
 

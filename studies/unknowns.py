@@ -128,7 +128,7 @@ def peak(record: pl.DataFrame, begin: float, end: float) -> int:
     steps = in_use(record.select(begin=pl.col("submit") + pl.col("wait"), run="run_time", size="allocated_processors"))
     before = steps.filter(pl.col("at") <= begin).tail(1)
     inside = steps.filter(pl.col("at").is_between(begin, end))
-    return int(pl.concat([before, inside])["level"].max() or 0)  # type: ignore[call-overload]
+    return int(pl.concat([before, inside])["level"].max() or 0)  # type: ignore[arg-type]
 
 
 def in_use(spans: pl.DataFrame) -> pl.DataFrame:

@@ -42,9 +42,7 @@ def model_log(tmp_path: Path, record: pl.DataFrame, label: str) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("label", MODELS)
-def test_a_models_log_has_the_waits_sizes_and_run_times_of_the_record(
-    label: str, record: pl.DataFrame, tmp_path: Path
-) -> None:
+def test_a_models_log_has_the_waits_sizes_and_run_times_of_the_record(label: str, record: pl.DataFrame, tmp_path: Path) -> None:
     same = ["submit", "wait", "run_time", "allocated_processors"]
     assert model_log(tmp_path, record, label).select(same).equals(record.select(same))
 
@@ -95,7 +93,8 @@ def test_the_peak_between_two_instants(record: pl.DataFrame) -> None:
 
 
 def test_idle_processors_while_a_large_job_waits() -> None:
-    jobs = pl.DataFrame({"submit": [0.0, 10.0, 15.0], "start": [0.0, 30.0, 15.0], "end": [20.0, 40.0, 60.0], "processors": [6, 8, 1]})
+    spans = [(0.0, 0.0, 20.0, 6), (10.0, 30.0, 40.0, 8), (15.0, 15.0, 60.0, 1)]
+    jobs = pl.DataFrame(spans, schema=["submit", "start", "end", "processors"], orient="row")
     # From 10 to 30 the second one waits: 4 idle until 15, 3 until 20, 9 until 30.
     expected = (5 * 4 + 5 * 3 + 10 * 9) / 20
     assert unknowns.idle_while_waiting(jobs, 10, 8, 0, 100) == pytest.approx(expected)
@@ -104,9 +103,7 @@ def test_idle_processors_while_a_large_job_waits() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 20), st.integers(0, 10), st.integers(1, 10), st.integers(1, 4)), min_size=1, max_size=8
-    ),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 10), st.integers(1, 10), st.integers(1, 4)), min_size=1, max_size=8),
     st.integers(0, 15),
     st.integers(1, 20),
 )
