@@ -15,7 +15,7 @@ from mirage.reports.pictures import Picture, draw
 from mirage.text.words import counted, duration, number
 from mirage.verdict.verdict import VALID, verdict_of, with_reasons
 from studies.cirrus import SIMULATED, Played, Schedule
-from studies.unknowns import BASE, NOTHING, Model
+from studies.unknowns import BASE, HOUR, NOTHING, Model
 
 RECORDED, ELASTISIM = "recorded", "FIFO, ElastiSim's published schedule"
 WAITS = ("wait_mean", "wait_median", "wait_p95")
@@ -146,7 +146,11 @@ def _runs(found: Sequence[Played]) -> Iterable[Schedule]:
 
 
 def _sections(found: Sequence[Played], models: Mapping[str, Model]) -> Iterable[Section]:
-    yield Section("Recorded and emulated waits", [Part(_ABOUT_WAITS, table=_waits(found), is_wide=True)])
+    told = [
+        f"{one.name}: {one.words}, from hour {one.begin / HOUR:.0f} to hour {one.end / HOUR:.0f} of the record."
+        for one in (of.window for of in found)
+    ]
+    yield Section("Recorded and emulated waits", [Part(_ABOUT_WAITS, table=_waits(found), points=told, is_wide=True)])
     ranks = ranked(found, models)
     if ranks:
         yield Section("Which unknown moves the waits most", [Part(_ABOUT_RANKS, table=_ranks(ranks, found))])
