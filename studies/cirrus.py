@@ -6,42 +6,34 @@ interrupted study goes on as `make compare` does. results/STUDY holds the models
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import polars as pl
 
 from mirage.campaign.arms import Arms
 from mirage.campaign.campaign import Campaign
-from mirage.commands.simulate import jobs_of, played
 from mirage.experiment import clock_choice, configuration, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import Value
-from mirage.records.recorded import schedule_of
-from mirage.records.run_folder import RunFolder
-from mirage.records.schedule import of_run
-from mirage.statistics import nearness
 from mirage.terminal.screen import Screen
-from mirage.text.words import counted, duration
+from mirage.text.words import counted
 from mirage.traces.trace import Trace, read_trace
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically
 from slurm_mirage.base.hostlist import expand
 from studies import unknowns
+from studies.beside_record import Played, played_of, write
 from studies.own_knobs import chosen, name_of, refuse
-from studies.unknowns import BASE, DAY, EPOCH, MODELS, Model
+from studies.unknowns import BASE, DAY, EPOCH, HOUR, MODELS, Model
 
 NAME = "study-cirrus"
 KNOBS = {"PRESET": "all", "REPLICAS": "1", "ACCOUNTING": "no"}
 OWN = ("MODEL", "CONFIGS", "OFFSET", "JOBS", "FROM", "TO", "ESTIMATES", "SIZES")
 """Knobs that the study chooses."""
 PARTITION, CPUS = "standard", 36
-SIMULATED = {"easy": "EASY, simulated", "fcfs": "FIFO, simulated"}
-"""Policies of the simulations beside the runs, and their names."""
+ABOUT = "The real slurmctld with the slurm.conf of EPCC's Cirrus plays its record of January 2024."
 SHORT_MODELS = (BASE, "exact", "x5", "peak")
 
 
@@ -72,31 +64,6 @@ RECORD_SHA256 = "34fd22adfb282612f7584313466b7c3925406e142a8df90bc606492bb0693e7
 """Of the published record, to whose jobs `Window.fifo` belongs."""
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """One schedule of the jobs of a window. near: of `nearness.nearness`; idle: of `unknowns.idle_while_waiting`; folder: of the
-    run, None for a simulation."""
-
-    name: str
-    near: Mapping[str, Any]
-    idle: float | None
-    folder: RunFolder | None = None
-
-
-@dataclass(frozen=True)
-class Played:
-    """A window whose runs are finished. idle: of the record, as in `Schedule`; models: of the runs, the base first; peak: the most
-    processors in use in the record."""
-
-    window: Window
-    idle: float | None
-    models: Mapping[str, Schedule]
-    simulated: Mapping[str, Schedule]
-    peak: int
-    processors: int
-    comparison: str
-
-
 def study_cirrus(given: Knobs, screen: Screen) -> Ending:
     """Play each window under each model, or go on where an earlier command stopped, and make the page."""
     refuse(given, NAME, OWN)
@@ -120,10 +87,21 @@ def study_cirrus(given: Knobs, screen: Screen) -> Ending:
         if not ending.is_final:
             return ending
         endings.append(ending)
-        found.append(played_of(window, record, campaign))
-        _write(folder, found, models, record.sha256 == RECORD_SHA256)
+        found.append(_played(campaign, record, window))
+        write(folder, ABOUT, found, models)
         screen.say(f"study: results/{name}/study.html")
-    return next((one for one in endings if one.word != "ok"), Ending("ok", f"{_summary(found)} (results/{name}/study.html)"))
+    told = "; ".join(one.in_words() for one in found)
+    return next((one for one in endings if one.word != "ok"), Ending("ok", f"mean waits {told} (results/{name}/study.html)"))
+
+
+def _played(campaign: Campaign, record: Trace, window: Window) -> Played:
+    """The schedules of a window whose campaign is finished."""
+    knobs = campaign.prepared[BASE].knobs
+    partition = configuration.of(knobs.scheduler).offer(knobs, knobs.nodes.machine).partitions[PARTITION]
+    processors = sum(kind.count * kind.cpus for kind in partition.nodes)
+    published = window.fifo if record.sha256 == RECORD_SHA256 else None
+    hours = f"from hour {window.begin / HOUR:.0f} to hour {window.end / HOUR:.0f} of the record"
+    return played_of(campaign, record.frame, processors, CPUS, window.name, f"{window.words}, {hours}", published)
 
 
 def _write_logs(folder: Path, record: Trace, models: Mapping[str, Model], seed: int) -> dict[str, Path]:
@@ -158,56 +136,3 @@ def arms_of(
             write_atomically(path, unknowns.out_of_service([nodes], len(expand(nodes)) - in_service))
             arms[label]["EVENTS"] = str(path)
     return arms
-
-
-def played_of(window: Window, record: Trace, campaign: Campaign) -> Played:
-    """The schedules of a window: those of its finished runs, and simulated ones of the same jobs."""
-    base = campaign.prepared[BASE]
-    if base.recorded is None:
-        raise WrongUse("the log does not record how long these jobs waited", parameter="trace")
-    of_record = schedule_of(base.recorded)
-    partition = configuration.of(base.knobs.scheduler).offer(base.knobs, base.knobs.nodes.machine).partitions[PARTITION]
-    processors = sum(kind.count * kind.cpus for kind in partition.nodes)
-    models = {}
-    for part in campaign.parts:
-        run = RunFolder(part.folder)
-        jobs = of_run(run).jobs
-        near = nearness.nearness(jobs, of_record, processors=processors)
-        idle = unknowns.idle_while_waiting(jobs, processors, CPUS, window.begin, window.end)
-        if near is not None:
-            models[part.member.label] = Schedule(part.member.label, near, idle, run)
-    simulated = {}
-    for policy in SIMULATED:
-        frame = jobs_of(played(base.workload, processors, policy, by_limits=True))
-        idle = unknowns.idle_while_waiting(frame, processors, CPUS, window.begin, window.end)
-        if (near := nearness.nearness(frame, of_record, processors=processors)) is not None:
-            simulated[policy] = Schedule(policy, near, idle)
-    whole = record.frame.select(
-        "submit",
-        start=pl.col("submit") + pl.col("wait"),
-        end=pl.col("submit") + pl.col("wait") + pl.col("run_time"),
-        processors="allocated_processors",
-    )
-    idle = unknowns.idle_while_waiting(whole, processors, CPUS, window.begin, window.end)
-    peak = unknowns.peak(record.frame, window.begin, window.end)
-    return Played(window, idle, models, simulated, peak, processors, campaign.folder.name)
-
-
-def _write(folder: Path, found: Sequence[Played], models: Mapping[str, Model], is_published: bool) -> None:
-    """Write study.csv and study.html. is_published: whether the record is the published one."""
-    from studies.cirrus_page import page, rows
-
-    if not is_published:
-        found = [replace(one, window=replace(one.window, fifo=None)) for one in found]
-    write_atomically(folder / "study.csv", rows(found, models).write_csv())
-    write_atomically(folder / "study.html", page(folder.name, found, models))
-
-
-def _summary(found: Sequence[Played]) -> str:
-    """The mean waits of each window, in words."""
-    told = []
-    for one in found:
-        means = [schedule.near["waits"]["wait_mean"] for schedule in one.models.values()]
-        low, high = (edge(mean["run"] for mean in means) for edge in (min, max))
-        told.append(f"{one.window.name}: recorded {duration(means[0]['record'])}, emulated {duration(low)} to {duration(high)}")
-    return f"mean waits {'; '.join(told)}"

@@ -25,7 +25,8 @@ from mirage.terminal.screen import Screen
 from mirage.traces.trace import read_trace
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
-from studies import cirrus, cirrus_page
+from studies import cirrus, record_page
+from studies.beside_record import Played, Schedule
 from studies.cirrus import Window
 from studies.unknowns import BASE, HOUR, MODELS
 
@@ -124,7 +125,7 @@ def test_the_page_has_recorded_emulated_simulated_and_published_waits(
     assert ending.message.startswith("mean waits one: recorded ") and "emulated" in ending.message
     path = results / "study-cirrus-full/study.html"
     outline, text = Outline.of(path.read_text()), path.read_text()
-    for name in ("recorded", "interval over models", "EASY, simulated", "FIFO, simulated", cirrus_page.ELASTISIM, "20 min 34 s"):
+    for name in ("recorded", "interval over models", "EASY, simulated", "FIFO, simulated", record_page.ELASTISIM, "20 min 34 s"):
         assert name in outline.texts, name
     assert "Of what the record does not say, " in text and "9 models" in text
     assert [one for one in outline.references if not one.startswith("../study-cirrus-full-")] == []
@@ -139,7 +140,7 @@ def test_another_record_has_no_published_schedule(given: dict[str, str], results
     monkeypatch.setattr(Campaign, "run", finished)
     study_of(given)
     text = (results / "study-cirrus/study.html").read_text()
-    assert cirrus_page.ELASTISIM not in text and "4 models" in text
+    assert record_page.ELASTISIM not in text and "4 models" in text
 
 
 def test_an_unfinished_window_ends_the_command_and_the_next_one_goes_on(
@@ -180,18 +181,18 @@ def test_a_record_that_ends_too_early_and_a_machine_without_its_partition_are_re
 
 
 def test_the_unknown_with_the_largest_range_is_named_first() -> None:
-    def one(means: dict[str, float]) -> cirrus.Played:
+    def one(means: dict[str, float]) -> Played:
         waits = {label: {"jobs": 10, "wait_mean": {"run": mean, "record": 100.0}} for label, mean in means.items()}
-        schedules = {label: cirrus.Schedule(label, {"waits": of}, None) for label, of in waits.items()}
-        return cirrus.Played(WINDOWS[0], None, schedules, {}, 1, 1, "x")
+        schedules = {label: Schedule(label, {"waits": of}, None) for label, of in waits.items()}
+        return Played("x", "", None, None, 1, schedules, {}, 1, "x")
 
     found = [one({BASE: 50.0, "exact": 40.0, "x5": 80.0, "peak": 95.0})]
-    ranks = cirrus_page.ranked(found, MODELS)
+    ranks = record_page.ranked(found, MODELS)
     assert [(name, low, high) for name, low, _, high, _ in ranks] == [
         ("nodes in service", BASE, "peak"),
         ("time limits", "exact", "x5"),
     ]
-    assert cirrus_page.decides(found, MODELS).endswith("from 50 s (x2) to 2 min (peak); recorded are 2 min.")
+    assert record_page.decides(found, MODELS).endswith("from 50 s (x2) to 2 min (peak); recorded are 2 min.")
 
 
 def test_its_knobs_are_knobs_of_its_target() -> None:

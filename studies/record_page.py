@@ -1,4 +1,4 @@
-"""The page of study-cirrus: recorded waits beside emulated, simulated and published ones, and which unknown moves them most."""
+"""The page of a study of a record: recorded waits beside emulated and simulated ones, and which unknown moves them most."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.pictures import Picture, draw
 from mirage.text.words import counted, duration, number
 from mirage.verdict.verdict import VALID, verdict_of, with_reasons
-from studies.cirrus import SIMULATED, Played, Schedule
-from studies.unknowns import BASE, HOUR, NOTHING, Model
+from studies.beside_record import SIMULATED, Played, Schedule
+from studies.unknowns import NOTHING, Model
 
 RECORDED, ELASTISIM = "recorded", "FIFO, ElastiSim's published schedule"
 WAITS = ("wait_mean", "wait_median", "wait_p95")
@@ -34,24 +34,27 @@ _ABOUT_RANKS = (
 )
 
 
-def page(name: str, found: Sequence[Played], models: Mapping[str, Model]) -> str:
-    """The page as HTML. name: folder of the study; found: its finished windows; models: by the names of their arms."""
-    return report(f"Study {name}", _summary(found, models), _verdict(found), _sections(found, models))
+def page(name: str, about: str, found: Sequence[Played], models: Mapping[str, Model]) -> str:
+    """The page as HTML.
+
+    name: folder of the study; about: what was played, a sentence; found: its finished windows; models: by the names of their arms
+    """
+    return report(f"Study {name}", _summary(about, found, models), _verdict(found), _sections(found, models))
 
 
 def rows(found: Sequence[Played], models: Mapping[str, Model]) -> pl.DataFrame:
     """The figures of every schedule of every window, recorded first: columns of study.csv. Times are in seconds."""
     table: list[tuple[Any, ...]] = []
     for one in found:
-        base = one.models[BASE].near
+        base = one.base.near
         recorded = (base["waits"][wait]["record"] for wait in WAITS)
-        table.append((one.window.name, RECORDED, "", base["waits"]["jobs"], *recorded, None, one.idle))
+        table.append((one.window, RECORDED, "", base["waits"]["jobs"], *recorded, None, one.idle))
         for label, schedule in (*one.models.items(), *one.simulated.items()):
             waits, rank = schedule.near["waits"], schedule.near["rank_correlation"]
             unknown = models[label].unknown if label in models else ""
             values = (waits[wait]["run"] for wait in WAITS)
             table.append(
-                (one.window.name, label, unknown, waits["jobs"], *values, None if rank is None else rank["value"], schedule.idle)
+                (one.window, label, unknown, waits["jobs"], *values, None if rank is None else rank["value"], schedule.idle)
             )
     return pl.DataFrame(table, schema=_SUMS, orient="row")
 
@@ -77,15 +80,9 @@ def ranked(found: Sequence[Played], models: Mapping[str, Model]) -> list[tuple[s
     return sorted(ranges, key=lambda one: one[2] - one[4])
 
 
-def interval(one: Played, wait: str = "wait_mean") -> tuple[float, float]:
-    """The lowest and the highest wait of a kind over the models of a window."""
-    values = [schedule.near["waits"][wait]["run"] for schedule in one.models.values()]
-    return min(values), max(values)
-
-
 def _is_inside(one: Played) -> bool:
-    low, high = interval(one)
-    return bool(low <= one.models[BASE].near["waits"]["wait_mean"]["record"] <= high)
+    low, high = one.interval()
+    return bool(low <= one.base.near["waits"]["wait_mean"]["record"] <= high)
 
 
 def decides(found: Sequence[Played], models: Mapping[str, Model]) -> str:
@@ -94,7 +91,7 @@ def decides(found: Sequence[Played], models: Mapping[str, Model]) -> str:
     if not ranks:
         return "One model alone does not show which unknown decides."
     unknown, low, lowest, high, highest = ranks[0]
-    recorded = pooled(found, BASE, "record")
+    recorded = pooled(found, found[0].base.name, "record")
     return (
         f"Of what the record does not say, {unknown} decide most: they move the mean wait from {duration(lowest)} ({low}) to "
         f"{duration(highest)} ({high}); recorded are {duration(recorded)}."
@@ -104,20 +101,20 @@ def decides(found: Sequence[Played], models: Mapping[str, Model]) -> str:
 def _idle_words(found: Sequence[Played]) -> Iterable[str]:
     """How many processors were idle while jobs waited, in the record and in the first model's runs."""
     for one in found:
-        emulated = one.models[BASE].idle
+        emulated = one.base.idle
         if one.idle is not None and emulated is not None:
             yield (
-                f"{one.window.name}: while a job of a node or more waited, {number(round(one.idle))} of "
+                f"{one.window}: while a job of a node or more waited, {number(round(one.idle))} of "
                 f"{number(one.processors)} processors had no job in the record, {number(round(emulated))} in the emulation; the "
                 f"record never had more than {number(one.peak)} in use."
             )
 
 
-def _summary(found: Sequence[Played], models: Mapping[str, Model]) -> Iterable[str]:
-    jobs = sum(one.models[BASE].near["waits"]["jobs"] for one in found)
+def _summary(about: str, found: Sequence[Played], models: Mapping[str, Model]) -> Iterable[str]:
+    jobs = sum(one.base.near["waits"]["jobs"] for one in found)
     yield (
-        f"The real slurmctld with the slurm.conf of EPCC's Cirrus plays {counted(jobs, 'job')} of its record of January 2024, in "
-        f"{counted(len(found), 'window')}, under {counted(len(models), 'model')} of what the record does not say."
+        f"{about} {counted(jobs, 'job')} in {counted(len(found), 'window')}, under {counted(len(models), 'model')} of what the "
+        "record does not say."
     )
     inside = sum(map(_is_inside, found))
     yield decides(found, models)
@@ -146,10 +143,7 @@ def _runs(found: Sequence[Played]) -> Iterable[Schedule]:
 
 
 def _sections(found: Sequence[Played], models: Mapping[str, Model]) -> Iterable[Section]:
-    told = [
-        f"{one.name}: {one.words}, from hour {one.begin / HOUR:.0f} to hour {one.end / HOUR:.0f} of the record."
-        for one in (of.window for of in found)
-    ]
+    told = [f"{one.window}: {one.words}." for one in found]
     yield Section("Recorded and emulated waits", [Part(_ABOUT_WAITS, table=_waits(found), points=told, is_wide=True)])
     ranks = ranked(found, models)
     if ranks:
@@ -167,12 +161,12 @@ def _sections(found: Sequence[Played], models: Mapping[str, Model]) -> Iterable[
 def _waits(found: Sequence[Played]) -> Table:
     shown = []
     for one in found:
-        base, window = one.models[BASE], one.window
+        base = one.base
         waits = base.near["waits"]
-        title = f"{window.name}, {counted(waits['jobs'], 'job')}"
+        title = f"{one.window}, {counted(waits['jobs'], 'job')}"
         shown.append((title, RECORDED, *(duration(waits[wait]["record"]) for wait in WAITS), "", _processors(one.idle)))
-        shown.append(("", f"emulated, {BASE}", *_cells(base)))
-        edges = (interval(one, wait) for wait in WAITS)
+        shown.append(("", f"emulated, {one.base.name}", *_cells(base)))
+        edges = (one.interval(wait) for wait in WAITS)
         ranks = [rank["value"] for of in one.models.values() if (rank := of.near["rank_correlation"]) is not None]
         idles = [of.idle for of in one.models.values() if of.idle is not None]
         shown.append(
@@ -185,8 +179,8 @@ def _waits(found: Sequence[Played]) -> Table:
             )
         )
         shown += [("", SIMULATED[policy], *_cells(schedule)) for policy, schedule in one.simulated.items()]
-        if window.fifo is not None:
-            shown.append(("", ELASTISIM, duration(window.fifo), "", "", "", ""))
+        if one.published is not None:
+            shown.append(("", ELASTISIM, duration(one.published), "", "", "", ""))
     heads = ("window", "schedule", "mean wait", "median", "95th percentile", "rank correlation", "idle processors")
     return Table("Waits of the same jobs", heads, shown)
 
@@ -205,7 +199,7 @@ def _processors(amount: float | None) -> str:
 
 
 def _ranks(ranks: Sequence[tuple[str, str, float, str, float]], found: Sequence[Played]) -> Table:
-    recorded = pooled(found, BASE, "record")
+    recorded = pooled(found, found[0].base.name, "record")
     shown = [
         (
             unknown,
@@ -229,7 +223,7 @@ def _models(found: Sequence[Played], models: Mapping[str, Model]) -> Table:
         for place, one in enumerate(found):
             if label in one.models:
                 named = (label, model.words) if not place else ("", "")
-                shown.append((*named, one.window.name, *_cells(one.models[label])))
+                shown.append((*named, one.window, *_cells(one.models[label])))
     heads = ("model", "assumes", "window", "mean wait", "median", "95th percentile", "rank correlation", "idle processors")
     return Table("Runs by model", heads, shown, prose=(1,))
 
@@ -238,7 +232,7 @@ def _classes(one: Played) -> Table:
     """Mean waits of the jobs of each size and of each run time."""
     by_class = {label: {(row["size"], row["runtime"]): row for row in of.near["classes"]} for label, of in one.models.items()}
     shown = []
-    for key, row in by_class[BASE].items():
+    for key, row in by_class[one.base.name].items():
         if (ALL in key) and key != (ALL, ALL):
             name = key[1] if key[0] == ALL else "1 processor" if key[0] == "1" else f"{key[0]} processors"
             means = [of[key]["wait_mean"]["run"] for of in by_class.values() if key in of]
@@ -252,20 +246,20 @@ def _classes(one: Played) -> Table:
                     f"{duration(min(means))} to {duration(max(means))}",
                 )
             )
-    heads = ("", "jobs", RECORDED, f"emulated, {BASE}", "interval over models")
-    return Table(f"Mean waits by size and by run time: {one.window.name}", heads, shown)
+    heads = ("", "jobs", RECORDED, f"emulated, {one.base.name}", "interval over models")
+    return Table(f"Mean waits by size and by run time: {one.window}", heads, shown)
 
 
 def over_time(one: Played) -> Picture:
     """Mean waits by time of submission: recorded, and the lowest, the first model's and the highest emulated one."""
-    width = one.models[BASE].near["over_time"]["width"]
+    width = one.base.near["over_time"]["width"]
     by_bin: dict[float, dict[str, float]] = {}
     for label, schedule in one.models.items():
         for of in schedule.near["over_time"]["bins"]:
             values, mean = by_bin.setdefault(of["begin"], {}), of["wait_mean"]
             values[RECORDED] = mean["record"]
-            if label == BASE:
-                values[f"emulated, {BASE}"] = mean["run"]
+            if label == one.base.name:
+                values[f"emulated, {one.base.name}"] = mean["run"]
             values["lowest model"] = min(values.get("lowest model", mean["run"]), mean["run"])
             values["highest model"] = max(values.get("highest model", mean["run"]), mean["run"])
     first = min(by_bin)
@@ -274,7 +268,7 @@ def over_time(one: Played) -> Picture:
         schema={"x": pl.Float64, "wait": pl.Float64, "of": pl.String},
         orient="row",
     ).sort("of", "x")
-    names = [RECORDED, f"emulated, {BASE}", "lowest model", "highest model"]
+    names = [RECORDED, f"emulated, {one.base.name}", "lowest model", "highest model"]
     colours, dashes = theme.series_colours(names)
     chart = (
         alt.Chart(drawn)
@@ -289,5 +283,5 @@ def over_time(one: Played) -> Picture:
     )
     highest = {of: drawn.filter(pl.col("of") == of)["wait"].max() for of in names}
     told = ", ".join(f"{of} {duration(3600 * value)}" for of, value in highest.items() if isinstance(value, float))
-    description = f"Mean waits of the jobs submitted in the same {duration(width)}: {one.window.name}. The longest: {told}."
-    return draw(chart, f"over-time-{one.window.name}", f"Waits by time of submission: {one.window.name}", description)
+    description = f"Mean waits of the jobs submitted in the same {duration(width)}: {one.window}. The longest: {told}."
+    return draw(chart, f"over-time-{one.window}", f"Waits by time of submission: {one.window}", description)

@@ -1,0 +1,123 @@
+"""A comparison whose arms are models of what a record does not say, beside that record: schedules of the same jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from mirage.campaign.campaign import Campaign
+from mirage.commands.simulate import jobs_of, played
+from mirage.records.recorded import schedule_of
+from mirage.records.run_folder import RunFolder
+from mirage.records.schedule import of_run
+from mirage.statistics import nearness
+from mirage.text.words import duration
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import write_atomically
+from studies import unknowns
+from studies.unknowns import Model
+
+SIMULATED = {"easy": "EASY, simulated", "fcfs": "FIFO, simulated"}
+"""Policies of the simulations beside the runs, and their names."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One schedule of the jobs of a window. near: of `nearness.nearness`; idle: of `unknowns.idle_while_waiting`; folder: of the
+    run, None for a simulation."""
+
+    name: str
+    near: Mapping[str, Any]
+    idle: float | None
+    folder: RunFolder | None = None
+
+
+@dataclass(frozen=True)
+class Played:
+    """A window of a record whose runs are finished.
+
+    window: its name; words: what it is; published: mean wait of its jobs in a published schedule of others
+    idle: of the record, as in `Schedule`; peak: the most processors that the record had in use
+    models: the runs by the names of their models, the one that others are compared with first; simulated: by policy
+    processors: that the jobs can have; comparison: name of the folder
+    """
+
+    window: str
+    words: str
+    published: float | None
+    idle: float | None
+    peak: int
+    models: Mapping[str, Schedule]
+    simulated: Mapping[str, Schedule]
+    processors: int
+    comparison: str
+
+    @property
+    def base(self) -> Schedule:
+        """The first model's run."""
+        return next(iter(self.models.values()))
+
+    def interval(self, wait: str = "wait_mean") -> tuple[float, float]:
+        """The lowest and the highest wait of a kind over the models."""
+        values = [schedule.near["waits"][wait]["run"] for schedule in self.models.values()]
+        return min(values), max(values)
+
+    def in_words(self) -> str:
+        """The mean waits."""
+        low, high = self.interval()
+        recorded = self.base.near["waits"]["wait_mean"]["record"]
+        return f"{self.window}: recorded {duration(recorded)}, emulated {duration(low)} to {duration(high)}"
+
+
+def span_of(campaign: Campaign) -> tuple[float, float]:
+    """First and last submission of a campaign's jobs, in seconds of the trace."""
+    submits = next(iter(campaign.prepared.values())).workload.jobs["submit"]
+    return float(submits.min() or 0.0), float(submits.max() or 0.0)  # type: ignore[arg-type]
+
+
+def played_of(
+    campaign: Campaign, record: pl.DataFrame, processors: int, cpus: int, window: str, words: str, published: float | None = None
+) -> Played:
+    """The schedules of a window: those of the campaign's finished runs, and simulated ones of the jobs of its first arm.
+
+    record: SWF frame of the whole record; processors: that the jobs can have; cpus: of a node; others as in `Played`
+    """
+    base = next(iter(campaign.prepared.values()))
+    if base.recorded is None:
+        raise WrongUse("the log does not record how long these jobs waited", parameter="trace")
+    of_record, (begin, end) = schedule_of(base.recorded), span_of(campaign)
+
+    def idle(jobs: pl.DataFrame) -> float | None:
+        return unknowns.idle_while_waiting(jobs, processors, cpus, begin, end)
+
+    runs: dict[str, pl.DataFrame] = {}
+    folders = {part.member.label: RunFolder(part.folder) for part in campaign.parts}
+    runs |= {label: of_run(folder).jobs for label, folder in folders.items()}
+    runs |= {policy: jobs_of(played(base.workload, processors, policy, by_limits=True)) for policy in SIMULATED}
+    found = {
+        name: Schedule(name, near, idle(jobs), folders.get(name))
+        for name, jobs in runs.items()
+        if (near := nearness.nearness(jobs, of_record, processors=processors)) is not None
+    }
+    start = pl.col("submit") + pl.col("wait")
+    whole = record.filter(pl.col("wait") >= 0).select(
+        "submit", start=start, end=start + pl.col("run_time"), processors="allocated_processors"
+    )
+    return Played(
+        window, words, published, idle(whole), unknowns.peak(record, begin, end),
+        {name: one for name, one in found.items() if one.folder is not None},
+        {name: one for name, one in found.items() if one.folder is None},
+        processors, campaign.folder.name,
+    )  # fmt: skip
+
+
+def write(folder: Path, about: str, found: Sequence[Played], models: Mapping[str, Model]) -> None:
+    """Write study.csv and study.html over finished windows. about: what was played, a sentence"""
+    from studies.record_page import page, rows
+
+    write_atomically(folder / "study.csv", rows(found, models).write_csv())
+    write_atomically(folder / "study.html", page(folder.name, about, found, models))
