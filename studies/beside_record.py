@@ -95,7 +95,7 @@ def played_of(
         return unknowns.idle_while_waiting(jobs, processors, cpus, begin, end)
 
     runs: dict[str, pl.DataFrame] = {}
-    folders = {part.member.label: RunFolder(part.folder) for part in campaign.parts}
+    folders = {part.member.label: RunFolder(part.folder) for part in campaign.parts if part.member.replica == 1}
     runs |= {label: of_run(folder).jobs for label, folder in folders.items()}
     runs |= {policy: jobs_of(played(base.workload, processors, policy, by_limits=True)) for policy in SIMULATED}
     found = {

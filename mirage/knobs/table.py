@@ -431,7 +431,7 @@ TABLE: tuple[Knob, ...] = (
         path_text,
         "the path of an archive of mirage-capture",
         "archive of a site's week, which is replayed: its jobs, machine, policy, users, outages and reservations (docs/site.md)",
-        (*OF_SINGLE, "compare"),
+        (*OF_SINGLE, "compare", "study-site"),
         shown="none",
         group=WORKLOAD,
     ),
