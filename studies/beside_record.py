@@ -15,7 +15,7 @@ from mirage.records.recorded import schedule_of
 from mirage.records.run_folder import RunFolder
 from mirage.records.schedule import of_run
 from mirage.statistics import nearness
-from mirage.text.words import duration
+from mirage.text.words import number
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically
 from studies import unknowns
@@ -23,6 +23,11 @@ from studies.unknowns import Model
 
 SIMULATED = {"easy": "EASY, simulated", "fcfs": "FIFO, simulated"}
 """Policies of the simulations beside the runs, and their names."""
+
+
+def in_seconds(value: float) -> str:
+    """A time as text in whole seconds: 6,108 s."""
+    return f"{number(round(value))} s"
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class Played:
         """The mean waits."""
         low, high = self.interval()
         recorded = self.base.near["waits"]["wait_mean"]["record"]
-        return f"{self.window}: recorded {duration(recorded)}, emulated {duration(low)} to {duration(high)}"
+        return f"{self.window}: recorded {in_seconds(recorded)}, emulated {number(round(low))} to {in_seconds(high)}"
 
 
 def span_of(campaign: Campaign) -> tuple[float, float]:
@@ -119,5 +124,6 @@ def write(folder: Path, about: str, found: Sequence[Played], models: Mapping[str
     """Write study.csv and study.html over finished windows. about: what was played, a sentence"""
     from studies.record_page import page, rows
 
+    folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "study.csv", rows(found, models).write_csv())
     write_atomically(folder / "study.html", page(folder.name, about, found, models))

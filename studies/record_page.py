@@ -14,7 +14,7 @@ from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.pictures import Picture, draw
 from mirage.text.words import counted, duration, number
 from mirage.verdict.verdict import VALID, verdict_of, with_reasons
-from studies.beside_record import SIMULATED, Played, Schedule
+from studies.beside_record import SIMULATED, Played, Schedule, in_seconds
 from studies.unknowns import NOTHING, Model
 
 RECORDED, ELASTISIM = "recorded", "FIFO, ElastiSim's published schedule"
@@ -93,8 +93,8 @@ def decides(found: Sequence[Played], models: Mapping[str, Model]) -> str:
     unknown, low, lowest, high, highest = ranks[0]
     recorded = pooled(found, found[0].base.name, "record")
     return (
-        f"Of what the record does not say, {unknown} decide most: they move the mean wait from {duration(lowest)} ({low}) to "
-        f"{duration(highest)} ({high}); recorded are {duration(recorded)}."
+        f"Of what the record does not say, {unknown} decide most: they move the mean wait from {in_seconds(lowest)} ({low}) to "
+        f"{in_seconds(highest)} ({high}); recorded are {in_seconds(recorded)}."
     )
 
 
@@ -164,7 +164,7 @@ def _waits(found: Sequence[Played]) -> Table:
         base = one.base
         waits = base.near["waits"]
         title = f"{one.window}, {counted(waits['jobs'], 'job')}"
-        shown.append((title, RECORDED, *(duration(waits[wait]["record"]) for wait in WAITS), "", _processors(one.idle)))
+        shown.append((title, RECORDED, *(_seconds(waits[wait]["record"]) for wait in WAITS), "", _processors(one.idle)))
         shown.append(("", f"emulated, {one.base.name}", *_cells(base)))
         edges = (one.interval(wait) for wait in WAITS)
         ranks = [rank["value"] for of in one.models.values() if (rank := of.near["rank_correlation"]) is not None]
@@ -173,25 +173,29 @@ def _waits(found: Sequence[Played]) -> Table:
             (
                 "",
                 "interval over models",
-                *(f"{duration(low)} to {duration(high)}" for low, high in edges),
+                *(f"{_seconds(low)} to {_seconds(high)}" for low, high in edges),
                 f"{min(ranks):.2f} to {max(ranks):.2f}" if ranks else "-",
                 f"{_processors(min(idles))} to {_processors(max(idles))}" if idles else "-",
             )
         )
         shown += [("", SIMULATED[policy], *_cells(schedule)) for policy, schedule in one.simulated.items()]
         if one.published is not None:
-            shown.append(("", ELASTISIM, duration(one.published), "", "", "", ""))
-    heads = ("window", "schedule", "mean wait", "median", "95th percentile", "rank correlation", "idle processors")
+            shown.append(("", ELASTISIM, _seconds(one.published), "", "", "", ""))
+    heads = ("window", "schedule", "mean wait, s", "median, s", "95th percentile, s", "rank correlation", "idle processors")
     return Table("Waits of the same jobs", heads, shown)
 
 
 def _cells(schedule: Schedule) -> tuple[str, ...]:
     waits, rank = schedule.near["waits"], schedule.near["rank_correlation"]
     return (
-        *(duration(waits[wait]["run"]) for wait in WAITS),
+        *(_seconds(waits[wait]["run"]) for wait in WAITS),
         "-" if rank is None else f"{rank['value']:.2f}",
         _processors(schedule.idle),
     )
+
+
+def _seconds(value: float) -> str:
+    return number(round(value))
 
 
 def _processors(amount: float | None) -> str:
@@ -203,16 +207,16 @@ def _ranks(ranks: Sequence[tuple[str, str, float, str, float]], found: Sequence[
     shown = [
         (
             unknown,
-            f"{duration(lowest)} ({low})",
-            f"{duration(highest)} ({high})",
-            duration(highest - lowest),
+            f"{_seconds(lowest)} ({low})",
+            f"{_seconds(highest)} ({high})",
+            _seconds(highest - lowest),
             f"{100 * (highest - lowest) / recorded:.0f} %" if recorded else "-",
         )
         for unknown, low, lowest, high, highest in ranks
     ]
     return Table(
-        f"Mean waits by unknown; recorded: {duration(recorded)}",
-        ("unknown", "lowest", "highest", "range", "of the recorded mean"),
+        f"Mean waits by unknown; recorded: {in_seconds(recorded)}",
+        ("unknown", "lowest, s", "highest, s", "range, s", "of the recorded mean"),
         shown,
     )
 
@@ -224,7 +228,7 @@ def _models(found: Sequence[Played], models: Mapping[str, Model]) -> Table:
             if label in one.models:
                 named = (label, model.words) if not place else ("", "")
                 shown.append((*named, one.window, *_cells(one.models[label])))
-    heads = ("model", "assumes", "window", "mean wait", "median", "95th percentile", "rank correlation", "idle processors")
+    heads = ("model", "assumes", "window", "mean wait, s", "median, s", "95th percentile, s", "rank correlation", "idle processors")
     return Table("Runs by model", heads, shown, prose=(1,))
 
 
@@ -241,13 +245,13 @@ def _classes(one: Played) -> Table:
                 (
                     name,
                     number(row["jobs"]),
-                    duration(wait["record"]),
-                    duration(wait["run"]),
-                    f"{duration(min(means))} to {duration(max(means))}",
+                    _seconds(wait["record"]),
+                    _seconds(wait["run"]),
+                    f"{_seconds(min(means))} to {_seconds(max(means))}",
                 )
             )
     heads = ("", "jobs", RECORDED, f"emulated, {one.base.name}", "interval over models")
-    return Table(f"Mean waits by size and by run time: {one.window}", heads, shown)
+    return Table(f"Mean waits in seconds by size and by run time: {one.window}", heads, shown)
 
 
 def over_time(one: Played) -> Picture:
@@ -282,6 +286,6 @@ def over_time(one: Played) -> Picture:
         .properties(width=theme.WIDTH, height=theme.HEIGHT)
     )
     highest = {of: drawn.filter(pl.col("of") == of)["wait"].max() for of in names}
-    told = ", ".join(f"{of} {duration(3600 * value)}" for of, value in highest.items() if isinstance(value, float))
+    told = ", ".join(f"{of} {in_seconds(3600 * value)}" for of, value in highest.items() if isinstance(value, float))
     description = f"Mean waits of the jobs submitted in the same {duration(width)}: {one.window}. The longest: {told}."
     return draw(chart, f"over-time-{one.window}", f"Waits by time of submission: {one.window}", description)
