@@ -33,12 +33,13 @@ def in_seconds(value: float) -> str:
 @dataclass(frozen=True)
 class Schedule:
     """One schedule of the jobs of a window. near: of `nearness.nearness`; idle: of `unknowns.idle_while_waiting`; folder: of the
-    run, None for a simulation."""
+    run, None for a simulation; easy: mean wait of EASY's simulation with the model's jobs, None for a simulation."""
 
     name: str
     near: Mapping[str, Any]
     idle: float | None
     folder: RunFolder | None = None
+    easy: float | None = None
 
 
 @dataclass(frozen=True)
@@ -85,39 +86,49 @@ def span_of(campaign: Campaign) -> tuple[float, float]:
 
 
 def played_of(
-    campaign: Campaign, record: pl.DataFrame, processors: int, cpus: int, window: str, words: str, published: float | None = None
+    campaign: Campaign,
+    record: pl.DataFrame,
+    processors: int,
+    cpus: int,
+    window: str,
+    words: str,
+    published: float | None = None,
+    fewer: Mapping[str, int] | None = None,
 ) -> Played:
-    """The schedules of a window: those of the campaign's finished runs, and simulated ones of the jobs of its first arm.
+    """The schedules of a window: those of the campaign's finished runs, and simulated ones of the same jobs.
 
-    record: SWF frame of the whole record; processors: that the jobs can have; cpus: of a node; others as in `Played`
+    record: SWF frame of the whole record; processors: that the jobs can have; cpus: of a node; fewer: processors of models that
+    have not all of them; others as in `Played`
     """
     base = next(iter(campaign.prepared.values()))
     if base.recorded is None:
         raise WrongUse("the log does not record how long these jobs waited", parameter="trace")
     of_record, (begin, end) = schedule_of(base.recorded), span_of(campaign)
 
-    def idle(jobs: pl.DataFrame) -> float | None:
-        return unknowns.idle_while_waiting(jobs, processors, cpus, begin, end)
+    def schedule(name: str, jobs: pl.DataFrame, folder: RunFolder | None = None, easy: float | None = None) -> Schedule:
+        near = nearness.nearness(jobs, of_record, processors=processors)
+        if near is None:
+            raise WrongUse(f"no job started both in the record and in {name}", parameter="trace")
+        return Schedule(name, near, unknowns.idle_while_waiting(jobs, processors, cpus, begin, end), folder, easy)
 
-    runs: dict[str, pl.DataFrame] = {}
-    folders = {part.member.label: RunFolder(part.folder) for part in campaign.parts if part.member.replica == 1}
-    runs |= {label: of_run(folder).jobs for label, folder in folders.items()}
-    runs |= {policy: jobs_of(played(base.workload, processors, policy, by_limits=True)) for policy in SIMULATED}
-    found = {
-        name: Schedule(name, near, idle(jobs), folders.get(name))
-        for name, jobs in runs.items()
-        if (near := nearness.nearness(jobs, of_record, processors=processors)) is not None
-    }
+    def simulated(name: str, policy: str) -> Schedule:
+        machine = (fewer or {}).get(name, processors)
+        workload = campaign.prepared[name].workload if name in campaign.prepared else base.workload
+        return schedule(policy, jobs_of(played(workload, machine, policy, by_limits=True)))
+
+    models = {}
+    for part in campaign.parts:
+        label, run = part.member.label, RunFolder(part.folder)
+        if part.member.replica == 1:
+            easy = simulated(label, "easy").near["waits"]["wait_mean"]["run"]
+            models[label] = schedule(label, of_run(run).jobs, run, easy)
     start = pl.col("submit") + pl.col("wait")
     whole = record.filter(pl.col("wait") >= 0).select(
         "submit", start=start, end=start + pl.col("run_time"), processors="allocated_processors"
     )
-    return Played(
-        window, words, published, idle(whole), unknowns.peak(record, begin, end),
-        {name: one for name, one in found.items() if one.folder is not None},
-        {name: one for name, one in found.items() if one.folder is None},
-        processors, campaign.folder.name,
-    )  # fmt: skip
+    idle, peak = unknowns.idle_while_waiting(whole, processors, cpus, begin, end), unknowns.peak(record, begin, end)
+    of_policies = {policy: simulated("", policy) for policy in SIMULATED}
+    return Played(window, words, published, idle, peak, models, of_policies, processors, campaign.folder.name)
 
 
 def write(folder: Path, about: str, found: Sequence[Played], models: Mapping[str, Model]) -> None:

@@ -101,7 +101,13 @@ def _played(campaign: Campaign, record: Trace, window: Window) -> Played:
     processors = sum(kind.count * kind.cpus for kind in partition.nodes)
     published = window.fifo if record.sha256 == RECORD_SHA256 else None
     hours = f"from hour {window.begin / HOUR:.0f} to hour {window.end / HOUR:.0f} of the record"
-    return played_of(campaign, record.frame, processors, CPUS, window.name, f"{window.words}, {hours}", published)
+    fewer = {label: CPUS * _in_service(record, window) for label, model in MODELS.items() if model.is_peak}
+    return played_of(campaign, record.frame, processors, CPUS, window.name, f"{window.words}, {hours}", published, fewer)
+
+
+def _in_service(record: Trace, window: Window) -> int:
+    """The fewest nodes that hold what the record had in use at once in a window."""
+    return -(-unknowns.peak(record.frame, window.begin, window.end) // CPUS)
 
 
 def _write_logs(folder: Path, record: Trace, models: Mapping[str, Model], seed: int) -> dict[str, Path]:
@@ -131,8 +137,7 @@ def arms_of(
     for label, model in models.items():
         arms[label] = {"TRACE": str(logs[label]), **model.knobs}
         if model.is_peak:
-            in_service = -(-unknowns.peak(record.frame, window.begin, window.end) // CPUS)
             path = folder / f"{window.name}-{label}.events.csv"
-            write_atomically(path, unknowns.out_of_service([nodes], len(expand(nodes)) - in_service))
+            write_atomically(path, unknowns.out_of_service([nodes], len(expand(nodes)) - _in_service(record, window)))
             arms[label]["EVENTS"] = str(path)
     return arms

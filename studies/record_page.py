@@ -21,13 +21,15 @@ RECORDED, ELASTISIM = "recorded", "FIFO, ElastiSim's published schedule"
 WAITS = ("wait_mean", "wait_median", "wait_p95")
 _SUMS = {
     "window": pl.String, "schedule": pl.String, "unknown": pl.String, "jobs": pl.Int64, **dict.fromkeys(WAITS, pl.Float64),
-    "rank_correlation": pl.Float64, "idle": pl.Float64,
+    "rank_correlation": pl.Float64, "idle": pl.Float64, "easy": pl.Float64,
 }  # fmt: skip
 _ABOUT_WAITS = (
     "Waits of the same jobs. Interval over models: lowest and highest of the runs. Rank correlation: Spearman's, of the waits with "
     "the recorded ones. Idle: processors without a job, on average while a job of a node or more waited."
 )
-_ABOUT_MODELS = "Each model is the first one, but for what it says."
+_ABOUT_MODELS = (
+    "Each model is the first one, but for what it says. EASY's mean wait: of a simulation with the model's limits and processors."
+)
 _ABOUT_RANKS = (
     "Mean wait of all windows' jobs, lowest and highest of the first model and those of the unknown; the unknowns with the largest "
     "range first."
@@ -48,14 +50,13 @@ def rows(found: Sequence[Played], models: Mapping[str, Model]) -> pl.DataFrame:
     for one in found:
         base = one.base.near
         recorded = (base["waits"][wait]["record"] for wait in WAITS)
-        table.append((one.window, RECORDED, "", base["waits"]["jobs"], *recorded, None, one.idle))
+        table.append((one.window, RECORDED, "", base["waits"]["jobs"], *recorded, None, one.idle, None))
         for label, schedule in (*one.models.items(), *one.simulated.items()):
             waits, rank = schedule.near["waits"], schedule.near["rank_correlation"]
             unknown = models[label].unknown if label in models else ""
             values = (waits[wait]["run"] for wait in WAITS)
-            table.append(
-                (one.window, label, unknown, waits["jobs"], *values, None if rank is None else rank["value"], schedule.idle)
-            )
+            correlation = None if rank is None else rank["value"]
+            table.append((one.window, label, unknown, waits["jobs"], *values, correlation, schedule.idle, schedule.easy))
     return pl.DataFrame(table, schema=_SUMS, orient="row")
 
 
@@ -227,9 +228,11 @@ def _models(found: Sequence[Played], models: Mapping[str, Model]) -> Table:
         for place, one in enumerate(found):
             if label in one.models:
                 named = (label, model.words) if not place else ("", "")
-                shown.append((*named, one.window, *_cells(one.models[label])))
-    heads = ("model", "assumes", "window", "mean wait, s", "median, s", "95th percentile, s", "rank correlation", "idle processors")
-    return Table("Runs by model", heads, shown, prose=(1,))
+                schedule = one.models[label]
+                easy = "-" if schedule.easy is None else _seconds(schedule.easy)
+                shown.append((*named, one.window, *_cells(schedule), easy))
+    figures = ("mean wait, s", "median, s", "95th percentile, s", "rank correlation", "idle processors", "EASY's mean wait, s")
+    return Table("Runs by model", ("model", "assumes", "window", *figures), shown, prose=(1,))
 
 
 def _classes(one: Played) -> Table:

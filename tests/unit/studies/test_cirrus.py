@@ -134,6 +134,10 @@ def test_the_page_has_recorded_emulated_simulated_and_published_waits(
     assert table.height == 2 * (1 + len(MODELS) + 2)
     base = table.filter(pl.col("window") == "one", pl.col("schedule").is_in([BASE, "easy"]))
     assert base["wait_mean"].n_unique() == 1, "the runs of the base model were EASY here"
+    of_models = table.drop_nulls("easy")
+    assert of_models.height == 2 * len(MODELS)
+    like_peak = of_models.filter(pl.col("wait_mean") != pl.col("easy"))["schedule"].unique().to_list()
+    assert like_peak == ["peak"], "EASY with the same limits, on all nodes here, on fewer in the simulation"
 
 
 def test_another_record_has_no_published_schedule(given: dict[str, str], results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
