@@ -100,7 +100,7 @@ why: $(STAMP) ## why the jobs of a finished run (RUN) waited, and what to try; o
 	$(CLI) $@
 
 .PHONY: study
-study: $(STAMP) ## a published comparison (STUDY): scms, suspend, malleable, malleable-share or filler; FULL=yes: the published size
+study: $(STAMP) ## a published comparison (STUDY): scms, suspend, cirrus, site, malleable, malleable-share or filler; FULL=yes: the published size
 	@exec $(BIN)/python -m studies $(STUDY)
 
 .PHONY: metrics

@@ -13,6 +13,8 @@ from mirage.terminal.screen import Screen
 STUDIES = {
     "scms": ("studies.comparisons", "study_scms"),
     "suspend": ("studies.comparisons", "study_suspend"),
+    "cirrus": ("studies.cirrus", "study_cirrus"),
+    "site": ("studies.site", "study_site"),
     **{name: place for of_aspect in aspects.offers("studies", "STUDIES") for name, place in of_aspect.items()},
 }
 """Module and function of each study."""

@@ -81,6 +81,8 @@ class Campaign:
     inventory: Path
     source: Source
     arms: Arms
+    # Source of the jobs by label, of arms with a TRACE of their own.
+    sources: Mapping[str, Source]
     # Prepared runs and their inputs, by label of the configuration.
     prepared: dict[str, Prepared]
     inputs: dict[str, str]
@@ -111,10 +113,12 @@ class Campaign:
         first = {"CONFIG": names[0], "RM": knobs.scheduler.managers[0], **next(iter(arms.values()))}
         played = knobs.with_values({name: first[name] for name in ("CONFIG", "RM")}).at_speed(speed or knobs.clock.speed)
         base = Prepared.make(played, origin.trace, shrinks[0])
+        machine = knobs.nodes.machine
+        sources = {label: source(knobs.with_values(arm).workload, machine) for label, arm in arms.items() if "TRACE" in arm}
         prepared = {
             label: replace(base, knobs=own)
             if set(arms[label]) <= OF_SCHEDULER or own == played
-            else Prepared.make(own, origin.trace, shrinks[0])
+            else Prepared.make(own, sources.get(label, origin).trace, shrinks[0])
             for label, own in ((label, played.with_values(arm)) for label, arm in arms.items())
         }
         for label, one in prepared.items():
@@ -131,13 +135,14 @@ class Campaign:
             files = {
                 "EVENTS": run_events.digest(prepared[label].knobs.events) or NONE,
                 "SLURM_CONF": runs.slurm_conf_digest(prepared[label].knobs),
+                "TRACE": sources.get(label, origin).trace.sha256,
             }
             own = {**arm, **{name: digest for name, digest in files.items() if name in arm}}
             inputs |= {f"{label} {name}": text_of(value) for name, value in own.items() if name != "CONFIG"}
         folder = runs.RESULTS / runs.name_for(knobs.output.run, knobs.workload.trace, inputs, datetime.now())
         configs = {label: one.knobs.scheduler.config for label, one in prepared.items()}
         parts = cls._parts(knobs.workload.seed, replicas, configs, folder)
-        return cls(knobs, inventory, origin, arms, prepared, inputs, folder, parts, replicas, is_default)
+        return cls(knobs, inventory, origin, arms, sources, prepared, inputs, folder, parts, replicas, is_default)
 
     @staticmethod
     def _parts(seed: int, replicas: int, configs: Mapping[str, str], folder: Path) -> list[Part]:
@@ -400,7 +405,8 @@ class Campaign:
         dues, speed = [due + part.shift for due in prepared.dues], prepared.knobs.clock.speed
         prepared = replace(prepared, dues=dues, replica=part.member.replica)
         if is_new:
-            what = runs.describe(prepared.knobs, self._inputs_of(part), self.source.description)
+            origin = self.sources.get(part.member.label, self.source)
+            what = runs.describe(prepared.knobs, self._inputs_of(part), origin.description)
             prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift, **lane.place()}, part.name())
         else:
             if part.is_spoiled():

@@ -56,7 +56,7 @@ class Knob:
 
 
 OF_ASPECTS_STUDIES = tuple(f"study-{name}" for name in aspects.listed("studies", "STUDIES"))
-OF_STUDIES = ("study-scms", "study-suspend", *OF_ASPECTS_STUDIES)
+OF_STUDIES = ("study-scms", "study-suspend", "study-cirrus", "study-site", *OF_ASPECTS_STUDIES)
 OF_COMPARE = ("compare", *OF_STUDIES)
 OF_SINGLE = ("cluster", "experiment", *aspects.listed("targets", "OF_RUN"))
 OF_BUILD = (*OF_SINGLE, *OF_COMPARE, "gate", "search", "predict")

@@ -449,7 +449,7 @@ TABLE: tuple[Knob, ...] = (
         "the path of an archive of mirage-capture",
         "archive of a site's week, which is replayed: its jobs, machine, policy, users, outages and reservations "
         "(docs/site.md); for predict of its queue now",
-        (*OF_SINGLE, "compare", "search", "predict"),
+        (*OF_SINGLE, "compare", "search", "predict", "study-site"),
         shown="none",
         group=WORKLOAD,
     ),

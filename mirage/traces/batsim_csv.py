@@ -1,4 +1,4 @@
-"""Reads jobs.csv of Batsim, and of evalys, which writes the same columns, as an SWF frame."""
+"""Reads jobs.csv of Batsim, and of evalys, which writes the same columns, and job_statistics.csv of ElastiSim, as an SWF frame."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ STATES = {
     "COMPLETED_FAILED": "FAILED",
     "COMPLETED_WALLTIME_REACHED": "TIMEOUT",
     "COMPLETED_KILLED": "CANCELLED",
+    "completed": "COMPLETED",
 }
-"""Slurm's states by Batsim's. Others keep their name: a job with REJECTED never was in the queue."""
+"""Slurm's states by Batsim's and ElastiSim's. Others keep their name: a job with REJECTED never was in the queue."""
 
 _NAMES = {
-    "number": ("job_id", "jobID"),
-    "submit": ("submission_time",),
-    "start": ("starting_time",),
-    "end": ("finish_time",),
-    "waited": ("waiting_time",),
-    "executed": ("execution_time",),
+    "number": ("job_id", "jobID", "ID"),
+    "submit": ("submission_time", "Submit Time"),
+    "start": ("starting_time", "Start Time"),
+    "end": ("finish_time", "End Time"),
+    "waited": ("waiting_time", "Wait Time"),
+    "executed": ("execution_time", "Makespan"),
     "limit": ("requested_time",),
-    "asked": ("requested_number_of_resources", "requested_number_of_processors"),
+    "asked": ("requested_number_of_resources", "requested_number_of_processors", "Nodes"),
     "allocated": ("allocated_resources", "allocated_processors"),
     "success": ("success",),
-    "final_state": ("final_state",),
+    "final_state": ("final_state", "Status"),
 }
-"""Names of columns in releases of Batsim and evalys."""
+"""Names of columns in releases of Batsim and evalys, and in ElastiSim, whose nodes are processors here."""
 _NUMBERS = ("submit", "start", "end", "waited", "executed", "limit", "asked")
 
 
 def is_heading(line: str) -> bool:
     fields = {field.strip('" \r') for field in line.split(",")}
-    return "submission_time" in fields and bool(fields & set(_NAMES["number"]))
+    return bool(fields & set(_NAMES["submit"])) and bool(fields & set(_NAMES["number"]))
 
 
 def parse_batsim(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:

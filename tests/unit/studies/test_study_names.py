@@ -23,5 +23,5 @@ def test_a_study_that_there_is_not_is_refused_with_the_names_of_those_that_there
     given: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(given) == 2
-    names = "scms, suspend, malleable, malleable-share, filler"
+    names = "scms, suspend, cirrus, site, malleable, malleable-share, filler"
     assert capsys.readouterr().out == f"wrong use: STUDY: {told}; it may be one of: {names}\n"

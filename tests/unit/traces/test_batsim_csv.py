@@ -73,3 +73,18 @@ def test_malformed_files_are_refused(text: str, message: str, tmp_path: Path) ->
     (tmp_path / "jobs.csv").write_text(text)
     with pytest.raises(WrongUse, match=message):
         read_trace(tmp_path / "jobs.csv")
+
+
+def test_a_record_in_the_columns_of_elastisim(tmp_path: Path) -> None:
+    path = tmp_path / "job_statistics.csv"
+    heading = "ID,Type,Submit Time,Start Time,End Time,Wait Time,Makespan,Turnaround Time,Status"
+    path.write_text(f"{heading},Nodes\n0,Rigid,0,298498,440850,298498,142352,440850,completed,756\n7,rigid,5.5,6,7,0.5,1,1.5,x,1\n")
+    log = read_trace(path)
+    columns = ("job_number", "submit", "wait", "run_time", "allocated_processors", "state")
+    assert (log.format, log.frame.select(columns).rows()) == (
+        "batsim",
+        [(0, 0, 298498, 142352, 756, "COMPLETED"), (7, 5.5, 0.5, 1, 1, "x")],
+    )
+    path.write_text(f"{heading}\n0,Rigid,0,1,2,1,1,2,completed\n")
+    with pytest.raises(WrongUse, match="lacks requested_number_of_resources"):
+        read_trace(path)
