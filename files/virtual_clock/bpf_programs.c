@@ -408,6 +408,8 @@ void write_timer(size_t which, bool begins)
  *
  *     KEY = pid;
  *     R7 = &threads[KEY];
+ *     if (!R7 && KEY == coordinator)     // it has one thread
+ *         return;
  *     if (!R7 && TASK is in the instance's network)
  *         R7 = find_or_add() or return;
  *     if (!R7) {
@@ -451,6 +453,8 @@ void write_wakeup(bool is_new, bool is_beginning)
         look_up(inputs.threads, KEY);
         copy(R7, R0);
         jump_if(&known, BPF_JNE, R7, 0);
+        load(BPF_W, R1, FRAME, KEY);
+        jump_if(&end, BPF_JEQ, R1, inputs.coordinator);
         jump_if_in_network(&inside, TASK);
         jump(&unknown);
         if (inputs.network) { /* the kernel refuses a program with a part that nothing leads to */
