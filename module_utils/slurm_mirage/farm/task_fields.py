@@ -34,6 +34,8 @@ NETWORK: dict[str, Places] = {
     "number": ((b"net", (b"ns",)), (b"ns_common", (b"inum",))),
 }
 """Those by which the network namespace of a task is found."""
+UNKNOWN_NETWORK = "network"
+"""Text for an instance with a network of its own, where the kernel does not describe its types."""
 _MAGIC = 0xEB9F
 _HEADER = struct.Struct("<HBBIIIII")
 _TYPE = struct.Struct("<III")
