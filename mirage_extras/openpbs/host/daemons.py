@@ -106,14 +106,22 @@ def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
         "hostname": addresses.HEAD,
         "addresses": addresses.host_names(nodes),
         "network": NETWORK,
-        "daemons": specifications(directory, Layout(**options["daemons"], nodes=options["nodes"], event_clock=options["event_clock"])),
+        "daemons": specifications(
+            directory, Layout(**options["daemons"], nodes=options["nodes"], event_clock=options["event_clock"])
+        ),
     }
 
 
 def specifications(directory: Path, layout: Layout) -> list[Specification]:
     """All daemons of the instance in `directory`."""
     clock = [coordinator(directory)] if layout.event_clock else []
-    head = [*clock, _postgres(directory, layout), _comm(directory, layout), _server(directory, layout), _scheduler(directory, layout)]
+    head = [
+        *clock,
+        _postgres(directory, layout),
+        _comm(directory, layout),
+        _server(directory, layout),
+        _scheduler(directory, layout),
+    ]
     return head + [_node(directory, layout, nodes) for nodes in layout.nodes]
 
 
