@@ -20,7 +20,8 @@ def chosen(knobs: Knobs, screen: Screen) -> Speed:
 
     For SPEED=auto a line on the screen says which one it is, and why; for the event clock, where it is slow. Raises WrongUse for
     the event clock on several hosts, or without BPF with a resource manager whose daemons it sees by that only, for CHARGE on a
-    constant one or with such a resource manager, and for SAVES=memory in real time or with a resource manager that does not need it.
+    constant one or with such a resource manager, and for SAVES=memory in real time or with a resource manager that does not need
+    it.
     """
     speed, charges = knobs.clock.speed, knobs.clock.charge == "yes"
     traits = [traits_of(manager) for manager in knobs.scheduler.managers]
