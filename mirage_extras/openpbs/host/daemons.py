@@ -102,27 +102,20 @@ def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     if wrong := {one.name for one in fields(Layout)} ^ {"nodes", "event_clock", *options["daemons"]}:
         raise WrongUse(f"daemons: {', '.join(sorted(wrong))}: missing, or not known to {MANAGER}")
     nodes = [(f"{one['prefix']}{i}", i) for one in options["nodes"] for i in range(one["first"], one["first"] + one["count"])]
+    layout = Layout(**options["daemons"], nodes=options["nodes"], event_clock=options["event_clock"])
     return {
         "hostname": addresses.HEAD,
         "addresses": addresses.host_names(nodes),
         "network": NETWORK,
-        "daemons": specifications(
-            directory, Layout(**options["daemons"], nodes=options["nodes"], event_clock=options["event_clock"])
-        ),
+        "daemons": specifications(directory, layout),
     }
 
 
 def specifications(directory: Path, layout: Layout) -> list[Specification]:
     """All daemons of the instance in `directory`."""
     clock = [coordinator(directory)] if layout.event_clock else []
-    head = [
-        *clock,
-        _postgres(directory, layout),
-        _comm(directory, layout),
-        _server(directory, layout),
-        _scheduler(directory, layout),
-    ]
-    return head + [_node(directory, layout, nodes) for nodes in layout.nodes]
+    head = [_postgres(directory, layout), _comm(directory, layout), _server(directory, layout), _scheduler(directory, layout)]
+    return clock + head + [_node(directory, layout, nodes) for nodes in layout.nodes]
 
 
 def _postgres(directory: Path, layout: Layout) -> Specification:

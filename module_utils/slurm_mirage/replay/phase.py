@@ -77,8 +77,10 @@ def restart_controller(instance: Path, driver: int, waker: Waker, second_of_week
 
 
 def leap_to_begin(instance: Path, waker: Waker, second_of_week: int, *, is_idle: bool) -> int:
-    """Have the clock set to START_AFTER before the run's begin, which is returned, as by `restart_controller`, whose controller runs
-    on. is_idle: all jobs have ended; else time passes as ever until there. Raises Failed or Stopped."""
+    """As `restart_controller`, but the controller runs on: have the clock set to START_AFTER before the run's begin.
+
+    is_idle: all jobs have ended; else time passes as ever until there. Raises Failed or Stopped.
+    """
     begin = next_begin(time.time_ns(), second_of_week)
     if is_idle:
         _leap(instance, begin - START_AFTER * _NS, waker)

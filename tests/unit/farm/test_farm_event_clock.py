@@ -245,8 +245,8 @@ def test_only_the_coordinator_may_count_by_bpf(event_bed: EventBed) -> None:
 
 
 def btf(*fields: tuple[str, int], has_bit_fields: bool = False, **others: dict[str, int]) -> bytes:
-    """BTF with an integer, a function with two arguments, a struct of that name that is only declared, other structs with the offsets
-    of their fields, and task_struct."""
+    """BTF with an integer, a function with two arguments, a struct of that name that is only declared, other structs with their
+    fields' offsets, and task_struct."""
     structs = {**others, "task_struct": dict(fields)}
     words = ["", "int", "f", *structs, *(name for one in structs.values() for name in one)]
     text = b"".join(word.encode() + b"\0" for word in words)
