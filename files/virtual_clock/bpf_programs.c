@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "bpf_programs.h"
 #include "bpf_assembler.h"
-#include "runnable.h"
 #include "openpbs_quirks.h"
+#include "runnable.h"
 #include "slurm_quirks.h"
 
 #include <string.h>

@@ -8,8 +8,9 @@
  * a wake-up twice. At sched_waking the thread is counted before it can run, so between a wake-up and its effect the count is
  * never 0. An uninterruptible sleep (a disk) counts as work. New threads appear at sched_wakeup_new, others when they are first
  * taken from their processor; those that exist at the start are read from /proc. Where the instance has a network namespace of its
- * own, the threads in it count as the user's, whoever they belong to; they also appear when they are woken up. The kernel's threads for network packets
- * (ksoftirqd) count as the user's: on a busy host they carry packets between the user's processes, which wait meanwhile.
+ * own, the threads in it count as the user's, whoever they belong to; they also appear when they are woken up. The kernel's threads
+ * for network packets (ksoftirqd) count as the user's: on a busy host they carry packets between the user's processes, which wait
+ * meanwhile.
  */
 #ifndef BPF_PROGRAMS_H
 #define BPF_PROGRAMS_H
@@ -61,8 +62,8 @@ struct counters {
 };
 
 /*
- * Offsets in bytes of fields in the kernel's struct task_struct; of the field in its namespaces that is its network namespace, and of
- * the number in that.
+ * Offsets in bytes of fields in the kernel's struct task_struct; of the field in its namespaces that is its network namespace, and
+ * of the number in that.
  */
 struct task_fields {
     int32_t pid, comm, state, namespaces, network, number;

@@ -754,7 +754,8 @@ int main(int argc, char **argv)
     const char *refused =
         argc > 2 && argv[2][0] ? runnable_by_bpf(&runnable, getuid(), argv[2]) : "the fields of tasks are not given";
     if (refused && argc > 2 && strstr(argv[2], "network")) {
-        (void)fprintf(stderr, "clock coordinator: threads of other accounts are seen by BPF only: %s: %s\n", refused, strerror(errno));
+        (void)fprintf(stderr, "clock coordinator: threads of other accounts are seen by BPF only: %s: %s\n", refused,
+                      strerror(errno));
         return 1;
     }
     if (refused) {

@@ -16,8 +16,11 @@ static enum { NONE, SERVER, SCHEDULER, COMMUNICATION, NODE, DATABASE } this_daem
 /* By their programs: pbs_server.bin, pbs_sched, pbs_comm, pbs_mom, and the database server. */
 static int daemon_of(const char *program)
 {
-    static const char *const names[] = {[SERVER] = "pbs_server", [SCHEDULER] = "pbs_sched", [COMMUNICATION] = "pbs_comm",
-                                        [NODE] = "pbs_mom", [DATABASE] = "postgres"};
+    static const char *const names[] = {[SERVER] = "pbs_server",
+                                        [SCHEDULER] = "pbs_sched",
+                                        [COMMUNICATION] = "pbs_comm",
+                                        [NODE] = "pbs_mom",
+                                        [DATABASE] = "postgres"};
     for (int kind = SERVER; kind <= DATABASE; kind++)
         if (strncmp(program, names[kind], strlen(names[kind])) == 0)
             return kind;
@@ -53,8 +56,8 @@ bool has_signalled_waits(void)
 #define NODE_CYCLE (30 * SECOND)
 
 /*
- * Processes of PostgreSQL wait for so long only to do in advance what others would do later (bgwriter, walwriter, checkpointer), or to
- * look whether their files are there (postmaster).
+ * Processes of PostgreSQL wait for so long only to do in advance what others would do later (bgwriter, walwriter, checkpointer), or
+ * to look whether their files are there (postmaster).
  */
 #define DATABASE_CYCLE SECOND
 

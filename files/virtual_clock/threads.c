@@ -243,7 +243,8 @@ bool has_mapped(pid_t thread, ino_t file)
 
 bool is_work(char state, const char *name, bool with_stopped)
 {
-    bool is_daemons = strncmp(name, SLURM_DAEMONS, strlen(SLURM_DAEMONS)) == 0 || strncmp(name, OPENPBS_DAEMONS, strlen(OPENPBS_DAEMONS)) == 0;
+    bool is_daemons =
+        strncmp(name, SLURM_DAEMONS, strlen(SLURM_DAEMONS)) == 0 || strncmp(name, OPENPBS_DAEMONS, strlen(OPENPBS_DAEMONS)) == 0;
     bool is_stopped_daemon = (state == 'T' || state == 't') && is_daemons;
     return state == 'R' || state == 'D' || (with_stopped && is_stopped_daemon);
 }
