@@ -61,6 +61,15 @@ bool has_signalled_waits(void)
  */
 #define DATABASE_CYCLE SECOND
 
+/*
+ * Server and nodes read the time in each pass, and take it for the present one when they handle the messages that end the next wait
+ * (time_now): a node would write it as the start of a job, up to NODE_CYCLE too early. So they make another pass first.
+ */
+bool passes_before_message(int64_t since)
+{
+    return (this_daemon == NODE || this_daemon == SERVER) && event_now() / SECOND != since / SECOND;
+}
+
 int64_t deadline_of_pass(int64_t limit)
 {
     int64_t cycle = this_daemon == NODE ? NODE_CYCLE : BASIC_CYCLE;

@@ -21,6 +21,9 @@ bool has_signalled_waits(void);
  */
 int64_t deadline_of_pass(int64_t limit);
 
+/* Whether a wait for messages that began at this instant of the virtual calendar, and ends by one, ends by its limit first. */
+bool passes_before_message(int64_t since);
+
 #pragma GCC visibility pop
 
 #endif

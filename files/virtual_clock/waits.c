@@ -113,6 +113,7 @@ static int wait_for_files(const struct file_wait *files, wide length, const sigs
 {
     int result;
     struct signalled_wait signalled;
+    const int64_t since = event_now();
     const int64_t limit = length < INT64_MAX ? (int64_t)length : INT64_MAX - 1;
     const int64_t deadline = files->count > 0 ? deadline_of_pass(limit) : event_deadline_in(limit);
     if (deadline == INT64_MAX)
@@ -126,7 +127,7 @@ static int wait_for_files(const struct file_wait *files, wide length, const sigs
         result = files->call(files, NULL, &signalled.mask);
     while (signalled_goes_on(&signalled, &result));
     pthread_cleanup_pop(1);
-    return result;
+    return result > 0 && files->events && passes_before_message(since) ? 0 : result;
 }
 
 static int call_ppoll(const struct file_wait *wait, const struct timespec *limit, const sigset_t *mask)

@@ -13,7 +13,8 @@ import pytest
 from slurm_mirage.farm import task_fields
 
 from .clocked import SECOND, Builds, without_clock
-from .event_instance import BPF, EventBuilds, Instance, exactly, wait_until
+from .event_instance import BPF, PYTHON, EventBuilds, Instance, exactly, wait_until
+from .test_event_coordinator import is_asleep
 from .test_event_slurm import polls
 from .test_event_waits import HOUR, INTERRUPTED
 from .test_waits import WAITS, expected, only
@@ -93,6 +94,36 @@ def test_passes_are_at_multiples_of_their_cycle(driven: Instance, name: str, cyc
             assert passed <= cycle
         else:
             assert SECOND <= passed < SECOND + SECOND // 1000
+
+
+POLLS = """
+import select, sys
+polls = select.epoll()
+polls.register(0, select.EPOLLIN)
+print("begins", flush=True)
+while True:
+    found = polls.poll(2)
+    print(len(found), flush=True)
+    if found:
+        break
+"""
+
+
+@pytest.mark.parametrize(("name", "answers"), [("pbs_mom", ["0", "1"]), ("pbs_sched", ["1"])])
+def test_a_message_in_another_second_comes_after_a_pass(bpf_instance: Instance, name: str, answers: list[str]) -> None:
+    """In which the daemon reads the time by which it handles the message. Here time passes by itself."""
+    bpf_instance.drive()
+    bpf_instance.run("sleep", str((NODE_CYCLE - bpf_instance.now() % NODE_CYCLE) / SECOND + 0.1))
+    bpf_instance.drive(False)
+    process = bpf_instance.start(name, "-c", POLLS, executable=PYTHON, stdin=subprocess.PIPE)
+    assert process.stdout is not None and process.stdin is not None
+    assert process.stdout.readline() == "begins\n"
+    begun = bpf_instance.now() // SECOND
+    wait_until(lambda: is_asleep(process.pid), "the poll")
+    wait_until(lambda: bpf_instance.now() // SECOND > begun, "the next second")
+    process.stdin.write("x")
+    process.stdin.flush()
+    assert process.stdout.read().split() == answers
 
 
 def test_a_database_waits_for_messages_only(driven: Instance) -> None:
