@@ -65,10 +65,10 @@ def test_slots_of_ended_daemons_are_free_again(bpf_instance: Instance) -> None:
     """A daemon keeps its slot between two waits, and needs another one when that was given back."""
     bpf_instance.kill_coordinator()
     bpf_instance.start_coordinator(bpf_instance.builds.forgetful)
-    bpf_instance.drive()
     killed = polls(bpf_instance, "pbs_sched", 1, 1_000_000)
     bpf_instance.await_slots(1)
     killed.kill()
+    bpf_instance.drive()
     assert probed(bpf_instance, as_daemon(bpf_instance), "wait", "poll", HOUR)["virtual"] >= HOUR
     bpf_instance.run("sleep", "1000")
     wait_until(lambda: bpf_instance.slots() == [], "free slots")
