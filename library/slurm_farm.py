@@ -218,8 +218,9 @@ def clock_of(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     """
     line, is_event = parameters["clock"], parameters["event_clock"]
     asked = clock_rules.speed_of(is_event, parameters["speed"])
-    unseen = traits_of(parameters["rm"]).unseen
-    clock_rules.check(asked, several_hosts=line is not None or bool(parameters["addresses"]), unseen=unseen)
+    seen_by_bpf = traits_of(parameters["rm"]).seen_by_bpf
+    several = line is not None or bool(parameters["addresses"])
+    clock_rules.check(asked, several_hosts=several, charges=is_event and parameters["charge"], seen_by_bpf=seen_by_bpf)
     speed = asked if is_event else Clock(speed=asked).speed
     programs = [instance_clock.library(directory)] if speed != 1 else []
     if is_event:

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "bpf_programs.h"
 #include "bpf_assembler.h"
+#include "openpbs_quirks.h"
 #include "runnable.h"
 #include "slurm_quirks.h"
 
@@ -23,9 +24,9 @@ struct program_inputs inputs;
 
 /*
  * Places on the stack; VALUE has 16 bytes, NAME the first 8 of a task's name. R6 has the tracepoint's arguments, R7 is the entry of
- * the thread in KEY, whose task is TASK.
+ * the thread in KEY, whose task is TASK. FOUND has 8 bytes, what `in_network` reads.
  */
-enum { KEY = -4, WAKER = -8, VALUE = -24, BEFORE = -32, SINCE_WHEN = -40, NAME = -48, TASK = -56 };
+enum { KEY = -4, WAKER = -8, VALUE = -24, BEFORE = -32, SINCE_WHEN = -40, NAME = -48, TASK = -56, FOUND = -64 };
 
 /* Numbers of the tracepoints' arguments: of sched_waking, sched_wakeup and sched_wakeup_new, and of sched_switch. */
 enum { WOKEN = 0, IS_PREEMPTED = 0, PREVIOUS = 1, NEXT = 2 };
@@ -64,15 +65,21 @@ static void take_task(int argument)
     store(BPF_DW, FRAME, TASK, R1);
 }
 
-/* A place on the stack = so many bytes of the field of TASK at this offset */
-static void read_field(int place, int32_t size, int32_t offset)
+/* A place on the stack = so many bytes at this offset from the address in another place there, or 0 if that is none */
+static void read_from(int place, int32_t size, int address, int32_t offset)
 {
     copy(R1, FRAME);
     compute(BPF_ADD, R1, place);
     set(R2, size);
-    load(BPF_DW, R3, FRAME, TASK);
+    load(BPF_DW, R3, FRAME, address);
     compute(BPF_ADD, R3, offset);
     call(BPF_FUNC_probe_read_kernel);
+}
+
+/* A place on the stack = so many bytes of the field of TASK at this offset */
+static void read_field(int place, int32_t size, int32_t offset)
+{
+    read_from(place, size, TASK, offset);
 }
 
 /* NAME = comm; R1 = its first bytes */
@@ -82,11 +89,35 @@ static void read_name(void)
     load(BPF_W, R1, FRAME, NAME);
 }
 
-/* R0 = the user of the present task */
-static void get_user(void)
+/*
+ * if (the task whose address is in `task` is in the instance's network) goto inside; a task that ends has no namespaces any more.
+ *
+ *     FOUND = task->namespaces->network->number
+ */
+static void jump_if_in_network(struct label *inside, int task)
+{
+    if (inputs.network == 0)
+        return;
+    read_from(FOUND, 8, task, inputs.fields.namespaces);
+    read_from(FOUND, 8, FOUND, inputs.fields.network);
+    read_from(FOUND, 4, FOUND, inputs.fields.number);
+    load(BPF_W, R1, FRAME, FOUND);
+    compute(BPF_SUB, R1, (int32_t)inputs.network);
+    copy_lower_half(R1, R1);
+    jump_if(inside, BPF_JEQ, R1, 0);
+}
+
+/* if (the present task is the instance's) goto own */
+static void jump_if_own(struct label *own)
 {
     call(BPF_FUNC_get_current_uid_gid);
     copy_lower_half(R0, R0);
+    jump_if(own, BPF_JEQ, R0, (int32_t)inputs.user);
+    if (inputs.network == 0)
+        return;
+    call(BPF_FUNC_get_current_task);
+    store(BPF_DW, FRAME, FOUND, R0);
+    jump_if_in_network(own, FOUND);
 }
 
 /* R1 = where processors[the present one] would be if `processors` were the first member of `struct counters` */
@@ -115,11 +146,15 @@ static int32_t bytes_of(const char *text, size_t count)
     return bytes;
 }
 
-/* if (NAME begins with `name`, of 5 or 6 bytes) goto same; R1 has the first bytes of NAME. */
+/* if (NAME begins with `name`, of 4 to 6 bytes) goto same; R1 has the first bytes of NAME, unless it begins as `name` does. */
 static void jump_if_named(struct label *same, const char *name)
 {
     struct label other = {0};
     size_t rest = strlen(name) - FIRST;
+    if (rest == 0) {
+        jump_if(same, BPF_JEQ, R1, bytes_of(name, FIRST));
+        return;
+    }
     jump_if(&other, BPF_JNE, R1, bytes_of(name, FIRST));
     load(rest == 1 ? BPF_B : BPF_H, R1, FRAME, NAME + FIRST);
     jump_if(same, BPF_JEQ, R1, bytes_of(name + FIRST, rest));
@@ -176,16 +211,17 @@ static void begin_work(struct label *already, int state)
 /*
  * The thread in KEY, of another user, works for the instance from now on: the present task of the instance has woken it up.
  *
- *     if (!timer && user == inputs.user)
+ *     if (!timer && the present task is the instance's)
  *         errands[KEY] = now;
  */
 static void note_errand(void)
 {
-    struct label end = {0};
+    struct label end = {0}, own = {0};
     find_timer();
     jump_if(&end, BPF_JNE, R0, 0);
-    get_user();
-    jump_if(&end, BPF_JNE, R0, (int32_t)inputs.user);
+    jump_if_own(&own);
+    jump(&end);
+    land(&own);
     call(BPF_FUNC_ktime_get_ns);
     store(BPF_DW, FRAME, VALUE, R0);
     update(inputs.errands, BPF_ANY);
@@ -277,7 +313,7 @@ static void note(void)
  *             goto not_by_task;
  *     } else if (WAKER == 0) {           // the processor's idle task
  *         goto not_by_task;
- *     } else if (user == inputs.user || threads[WAKER]) {  // known and of another user: ksoftirqd
+ *     } else if (the present task is the instance's || threads[WAKER]) {  // known and of another user: ksoftirqd
  *         R8 = OUTSIDE;
  *     } else {
  *         R8 = OUTSIDE;
@@ -319,8 +355,7 @@ static void note_surprise(void)
     land(&by_other);
     load(BPF_W, R1, FRAME, WAKER);
     jump_if(&not_by_task, BPF_JEQ, R1, 0);
-    get_user();
-    jump_if(&by_instance, BPF_JEQ, R0, (int32_t)inputs.user);
+    jump_if_own(&by_instance);
     look_up(inputs.threads, WAKER);
     jump_if(&by_instance, BPF_JNE, R0, 0);
     set(R8, OUTSIDE);
@@ -373,6 +408,10 @@ void write_timer(size_t which, bool begins)
  *
  *     KEY = pid;
  *     R7 = &threads[KEY];
+ *     if (!R7 && KEY == coordinator)     // it has one thread
+ *         return;
+ *     if (!R7 && TASK is in the instance's network)
+ *         R7 = find_or_add() or return;
  *     if (!R7) {
  *         if (is_beginning)
  *             note_errand();
@@ -382,10 +421,10 @@ void write_timer(size_t which, bool begins)
  *     BEFORE = R2;
  *     note_surprise();
  *
- * sched_wakeup_new (is_new): so can a new one, if its parent is the user's, and the parent works, which was not known yet if it has
- * not waited since its process became the user's.
+ * sched_wakeup_new (is_new): so can a new one, if its parent is the instance's, and the parent works, which was not known yet if it
+ * has not waited since its process became the user's.
  *
- *     if (user != inputs.user)
+ *     if (the present task is not the instance's)
  *         return;
  *     KEY = pid;
  *     R7 = find_or_add() or goto parent;
@@ -398,12 +437,13 @@ void write_timer(size_t which, bool begins)
  */
 void write_wakeup(bool is_new, bool is_beginning)
 {
-    struct label end = {0}, unknown = {0}, already = {0};
+    struct label end = {0}, own = {0}, unknown = {0}, inside = {0}, known = {0}, already = {0};
     begin_program();
     copy(R6, R1);
     if (is_new) {
-        get_user();
-        jump_if(&end, BPF_JNE, R0, (int32_t)inputs.user);
+        jump_if_own(&own);
+        jump(&end);
+        land(&own);
     }
     take_task(WOKEN);
     read_field(KEY, 4, inputs.fields.pid);
@@ -411,8 +451,17 @@ void write_wakeup(bool is_new, bool is_beginning)
         find_or_add(&unknown);
     } else {
         look_up(inputs.threads, KEY);
-        jump_if(&unknown, BPF_JEQ, R0, 0);
         copy(R7, R0);
+        jump_if(&known, BPF_JNE, R7, 0);
+        load(BPF_W, R1, FRAME, KEY);
+        jump_if(&end, BPF_JEQ, R1, inputs.coordinator);
+        jump_if_in_network(&inside, TASK);
+        jump(&unknown);
+        if (inputs.network) { /* the kernel refuses a program with a part that nothing leads to */
+            land(&inside);
+            find_or_add(&end);
+        }
+        land(&known);
     }
     begin_work(&already, is_beginning ? IS_WOKEN : WORKS);
     store(BPF_DW, FRAME, BEFORE, R2);
@@ -474,7 +523,7 @@ static void begin_unseen_work(void)
  *     TASK = prev;
  *     KEY = pid;
  *     R8 = preempt ? 0 : state & DOES_NOT_WORK;
- *     if (user == inputs.user) {
+ *     if (the present task is the instance's) {
  *         if (the present process == coordinator)
  *             return;
  *         R7 = find_or_add() or return;
@@ -508,7 +557,7 @@ static void begin_unseen_work(void)
  */
 void write_switch(void)
 {
-    struct label end = {0}, own_user = {0}, known = {0}, works = {0}, does_not_work = {0}, has_since = {0}, not_woken = {0};
+    struct label end = {0}, own = {0}, known = {0}, works = {0}, does_not_work = {0}, has_since = {0}, not_woken = {0};
     struct label dead = {0}, alive = {0}, waited_before = {0}, preempted = {0};
     begin_program();
     copy(R6, R1);
@@ -522,13 +571,12 @@ void write_switch(void)
     load(BPF_W, R8, FRAME, VALUE);
     compute(BPF_AND, R8, DOES_NOT_WORK);
     land(&preempted);
-    get_user();
-    jump_if(&own_user, BPF_JEQ, R0, (int32_t)inputs.user);
+    jump_if_own(&own);
     look_up(inputs.threads, KEY);
     jump_if(&end, BPF_JEQ, R0, 0);
     copy(R7, R0);
     jump(&known);
-    land(&own_user);
+    land(&own);
     call(BPF_FUNC_get_current_pid_tgid);
     compute(BPF_RSH, R0, 32);
     jump_if(&end, BPF_JEQ, R0, inputs.coordinator);
@@ -538,7 +586,9 @@ void write_switch(void)
     jump_if(&does_not_work, BPF_JSET, R8, IS_DEAD);
     jump_if(&does_not_work, BPF_JSET, R8, DOES_NOT_WORK & ~IS_STOPPED);
     read_name();
-    jump_if_named(&works, DAEMON_NAMES);
+    jump_if_named(&works, SLURM_DAEMONS);
+    load(BPF_W, R1, FRAME, NAME);
+    jump_if_named(&works, OPENPBS_DAEMONS);
     land(&does_not_work);
     load(BPF_DW, R1, R7, SINCE);
     store(BPF_DW, FRAME, SINCE_WHEN, R1);

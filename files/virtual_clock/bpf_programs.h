@@ -7,8 +7,10 @@
  * one that is taken from its processor to wait does not; each change of a state changes the count by one, so tracepoints may report
  * a wake-up twice. At sched_waking the thread is counted before it can run, so between a wake-up and its effect the count is
  * never 0. An uninterruptible sleep (a disk) counts as work. New threads appear at sched_wakeup_new, others when they are first
- * taken from their processor; those that exist at the start are read from /proc. The kernel's threads for network packets
- * (ksoftirqd) count as the user's: on a busy host they carry packets between the user's processes, which wait meanwhile.
+ * taken from their processor; those that exist at the start are read from /proc. Where the instance has a network namespace of its
+ * own, the threads in it count as the user's, whoever they belong to; they also appear when they are woken up. The kernel's threads
+ * for network packets (ksoftirqd) count as the user's: on a busy host they carry packets between the user's processes, which wait
+ * meanwhile.
  */
 #ifndef BPF_PROGRAMS_H
 #define BPF_PROGRAMS_H
@@ -59,9 +61,12 @@ struct counters {
     struct noted noted[KEPT_SURPRISES]; /* the last surprises: number N at N % KEPT_SURPRISES */
 };
 
-/* Offsets in bytes of fields in the kernel's struct task_struct. */
+/*
+ * Offsets in bytes of fields in the kernel's struct task_struct; of the field in its namespaces that is its network namespace, and
+ * of the number in that.
+ */
 struct task_fields {
-    int32_t pid, comm, state;
+    int32_t pid, comm, state, namespaces, network, number;
 };
 
 /* What the programs use; to be set before they are written. */
@@ -72,6 +77,7 @@ extern struct program_inputs {
     int ring;     /* wakes the coordinator up */
     struct task_fields fields;
     uid_t user;
+    uint32_t network; /* the number of the instance's network namespace, whose threads are the instance's, too; 0: it has none */
     pid_t coordinator;
 } inputs;
 

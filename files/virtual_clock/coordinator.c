@@ -6,7 +6,7 @@
  * FILE is the clock file; FILE.page is the page that all processes of the instance share (page.h), FILE.history a list of instants
  * on both clocks, FILE.wakes a record of the waits that were served in a run, and FILE.driver a file that the driver of the clock
  * locks. FIELDS are those of the kernel's tasks, as runnable.h has them; without them, or if the kernel refuses BPF programs, the
- * states of threads are read from /proc.
+ * states of threads are read from /proc, unless FIELDS has those of the network, too.
  *
  * While a driver exists, time stops as long as a thread of the instance works, and jumps to the earliest deadline of a wait when
  * none does. Waits that end at the same instant are served one after another, each when what the one before caused has come to
@@ -753,6 +753,11 @@ int main(int argc, char **argv)
         return fail("driver", argv[1]);
     const char *refused =
         argc > 2 && argv[2][0] ? runnable_by_bpf(&runnable, getuid(), argv[2]) : "the fields of tasks are not given";
+    if (refused && argc > 2 && strstr(argv[2], "network")) {
+        (void)fprintf(stderr, "clock coordinator: threads of other accounts are seen by BPF only: %s: %s\n", refused,
+                      strerror(errno));
+        return 1;
+    }
     if (refused) {
         (void)fprintf(stderr, "clock coordinator: reads /proc: %s: %s\n", refused,
                       argc > 2 && argv[2][0] ? strerror(errno) : "slower");

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "event_clock.h"
 #include "idle_seconds.h"
+#include "signalled_waits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,6 +86,7 @@ static void forget_threads(void)
     timer_slot = NULL;
     has_timer_thread = false;
     forget_prolonged();
+    forget_companions();
 }
 
 /* Joins two parts of a path in an array of PATH_SIZE bytes; returns false if it is too short. */

@@ -45,8 +45,9 @@ struct runnable {
 
 /*
  * By BPF programs at tracepoints of the scheduler and of timers. `fields`: where the kernel's struct task_struct has fields, as
- * pid=OFFSET,comm=OFFSET,state=OFFSET in bytes. Needs CAP_BPF and CAP_PERFMON, and Linux 5.12. Returns null, or what the kernel
- * refuses (errno is set).
+ * pid=OFFSET,comm=OFFSET,state=OFFSET in bytes; with ,namespaces=OFFSET,network=OFFSET,number=OFFSET (bpf_programs.h) the threads
+ * in this process's network namespace count as the user's. Needs CAP_BPF and CAP_PERFMON, and Linux 5.12. Returns null, or what the
+ * kernel refuses (errno is set).
  */
 const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *fields);
 

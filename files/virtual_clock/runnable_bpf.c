@@ -251,11 +251,23 @@ static bool has_the_kernels_process_ids(void)
     return stat("/proc/self/ns/pid", &namespace) == 0 && namespace.st_ino == (ino_t)INITIAL_NAMESPACE;
 }
 
+/* The number of this process's network namespace; 0: not known. */
+static uint32_t own_network(void)
+{
+    struct stat namespace;
+    return stat("/proc/self/ns/net", &namespace) == 0 ? (uint32_t)namespace.st_ino : 0;
+}
+
 const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *fields)
 {
-    struct task_fields at;
-    if (sscanf(fields, "pid=%d,comm=%d,state=%d", &at.pid, &at.comm, &at.state) != 3)
+    struct task_fields at = {0};
+    int found = sscanf(fields, "pid=%d,comm=%d,state=%d,namespaces=%d,network=%d,number=%d", &at.pid, &at.comm, &at.state,
+                       &at.namespaces, &at.network, &at.number);
+    if (found != 3 && found != 6)
         return "the fields of tasks are not known";
+    uint32_t network = found == 6 ? own_network() : 0;
+    if (found == 6 && network == 0)
+        return "this process's network namespace is not known";
     if (!has_the_kernels_process_ids()) {
         errno = ENOTSUP;
         return "this process is in a process id namespace";
@@ -267,6 +279,7 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *f
         .ring = create_map(BPF_MAP_TYPE_RINGBUF, 0, 0, RING_SIZE, 0),
         .fields = at,
         .user = user,
+        .network = network,
         .coordinator = getpid(),
     };
     if (inputs.counters < 0 || inputs.threads < 0 || inputs.errands < 0 || inputs.ring < 0)

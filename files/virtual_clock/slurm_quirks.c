@@ -14,7 +14,6 @@
 #include <sys/prctl.h>
 
 #define SAVES "SLURM_MIRAGE_SAVES"
-#define DAEMON "SLURM_MIRAGE_DAEMON" /* the farm's name of a daemon, which ends with the number of the node */
 #define JOB "SLURM_JOB_ID"
 #define SCRIPT_MODE "SLURMSCRIPTD_MODE" /* slurmctld's child slurmscriptd has it, and slurmctld's name, from Slurm 24.11 on */
 
@@ -37,8 +36,7 @@ bool is_daemon(void)
  */
 bool saves_to_memory;
 
-/* The number at the end of the value of a variable of the environment; 0 without one. */
-static uint32_t number_in(const char *variable)
+uint32_t number_in(const char *variable)
 {
     const char *value = getenv(variable);
     uint32_t number = 0;

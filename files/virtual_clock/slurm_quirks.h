@@ -5,15 +5,21 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <time.h>
 #include <unistd.h>
 
-#define DAEMON_NAMES "slurm" /* their names begin with it */
+#define SLURM_DAEMONS "slurm" /* their names begin with it */
 
 #pragma GCC visibility push(hidden)
 
 /* Looks which daemon this program is. On the event-driven clock the page must be mapped. */
 void set_up_quirks(void);
+
+#define DAEMON "SLURM_MIRAGE_DAEMON" /* the farm's name of a daemon, which ends with the number of the node */
+
+/* The number at the end of the value of a variable of the environment; 0 without one. */
+uint32_t number_in(const char *variable);
 
 /* Whether this is slurmctld, slurmd or slurmstepd. */
 bool is_daemon(void);

@@ -1,6 +1,7 @@
 /* The threads of a user and their states, read from /proc. */
 #define _GNU_SOURCE
 #include "threads.h"
+#include "openpbs_quirks.h"
 #include "slurm_quirks.h"
 
 #include <dirent.h>
@@ -242,7 +243,9 @@ bool has_mapped(pid_t thread, ino_t file)
 
 bool is_work(char state, const char *name, bool with_stopped)
 {
-    bool is_stopped_daemon = (state == 'T' || state == 't') && strncmp(name, DAEMON_NAMES, strlen(DAEMON_NAMES)) == 0;
+    bool is_daemons =
+        strncmp(name, SLURM_DAEMONS, strlen(SLURM_DAEMONS)) == 0 || strncmp(name, OPENPBS_DAEMONS, strlen(OPENPBS_DAEMONS)) == 0;
+    bool is_stopped_daemon = (state == 'T' || state == 't') && is_daemons;
     return state == 'R' || state == 'D' || (with_stopped && is_stopped_daemon);
 }
 

@@ -22,6 +22,7 @@
 #include "virtual_clock.h"
 #include "event_clock.h"
 #include "instants.h"
+#include "openpbs_quirks.h"
 #include "slurm_quirks.h"
 
 #include <dlfcn.h>
@@ -167,6 +168,7 @@ __attribute__((constructor)) void set_up(void)
     if (trouble)
         die(getenv(VARIABLE), trouble);
     set_up_quirks();
+    set_up_openpbs();
     atomic_store_explicit(&is_ready, true, memory_order_release);
 }
 

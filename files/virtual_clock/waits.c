@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "event_clock.h"
 #include "instants.h"
+#include "openpbs_quirks.h"
+#include "signalled_waits.h"
 #include "slurm_quirks.h"
 #include "virtual_clock.h"
 
@@ -89,24 +91,61 @@ static const struct timespec *real_milliseconds(int timeout, struct timespec *ro
     return room;
 }
 
-/* Whether a wait with this limit is made in parts: on the event-driven clock, and it can end by time. */
-static bool is_in_parts(const struct timespec *timeout)
+/* Whether a wait with this limit is one until an instant of the event-driven clock: it is on that clock, and can end by time. */
+static bool has_deadline(const struct timespec *timeout)
 {
     return !is_real() && event_page && is_valid(timeout) && nanoseconds(*timeout) > 0;
 }
 
-static int poll_in_parts(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+/* A wait for files on the event-driven clock: `call` makes it, with a real limit and a mask, and returns 0 when that is over. */
+struct fd_sets;
+struct file_wait {
+    int (*call)(const struct file_wait *wait, const struct timespec *limit, const sigset_t *mask);
+    struct pollfd *fds;
+    nfds_t count; /* of `fds` or `events`, or select's; 0: the call is a sleep */
+    struct fd_sets *sets;
+    int epoll;
+    struct epoll_event *events;
+};
+
+/* Waits for `length` ns of virtual time at most. */
+static int wait_for_files(const struct file_wait *files, wide length, const sigset_t *mask)
 {
     int result;
-    IN_PARTS(result, event_deadline_in(nanoseconds(*timeout)), 0, part, real_ppoll(fds, count, &part, mask));
-    return result;
+    struct signalled_wait signalled;
+    const int64_t since = event_now();
+    const int64_t limit = length < INT64_MAX ? (int64_t)length : INT64_MAX - 1;
+    const int64_t deadline = files->count > 0 ? deadline_of_pass(limit) : event_deadline_in(limit);
+    if (deadline == INT64_MAX)
+        return files->call(files, NULL, mask);
+    if (!has_signalled_waits() || !signalled_begin(&signalled, deadline, mask)) {
+        IN_PARTS(result, deadline, 0, part, files->call(files, &part, mask));
+        return result;
+    }
+    pthread_cleanup_push(signalled_end, &signalled);
+    do
+        result = files->call(files, NULL, &signalled.mask);
+    while (signalled_goes_on(&signalled, &result));
+    pthread_cleanup_pop(1);
+    return result > 0 && files->events && passes_before_message(since) ? 0 : result;
+}
+
+static int call_ppoll(const struct file_wait *wait, const struct timespec *limit, const sigset_t *mask)
+{
+    return real_ppoll(wait->fds, wait->count, limit, mask);
+}
+
+static int poll_until(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+    const struct file_wait wait = {.call = call_ppoll, .fds = fds, .count = count};
+    return wait_for_files(&wait, nanoseconds(*timeout), mask);
 }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
 {
     struct timespec room;
-    if (is_in_parts(timeout))
-        return poll_in_parts(fds, count, timeout, mask);
+    if (has_deadline(timeout))
+        return poll_until(fds, count, timeout, mask);
     return real_ppoll(fds, count, is_real() ? timeout : real_timeout(timeout, &room), mask);
 }
 
@@ -115,16 +154,16 @@ EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
     struct timespec room = timespec_of((wide)timeout * (SECOND / 1000));
     if (!is_real() && is_idle_poll(count, timeout))
         return poll_idly(fds, count);
-    if (timeout > 0 && is_in_parts(&room))
-        return poll_in_parts(fds, count, &room, NULL);
+    if (timeout > 0 && has_deadline(&room))
+        return poll_until(fds, count, &room, NULL);
     return real_ppoll(fds, count, real_milliseconds(timeout, &room), NULL);
 }
 
 EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t size)
 {
     struct timespec room;
-    if (is_in_parts(timeout) && count <= size / sizeof *fds)
-        return poll_in_parts(fds, count, timeout, mask);
+    if (has_deadline(timeout) && count <= size / sizeof *fds)
+        return poll_until(fds, count, timeout, mask);
     return real___ppoll_chk(fds, count, is_real() ? timeout : real_timeout(timeout, &room), mask, size);
 }
 
@@ -138,6 +177,7 @@ EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size
 
 /* select empties the sets at the end of each part. */
 struct fd_sets {
+    int count;
     fd_set *given[3];
     char copies[3][sizeof(fd_set)];
     size_t size; /* bytes that select uses */
@@ -150,22 +190,22 @@ static void copy_sets(struct fd_sets *sets, bool back)
             memcpy(back ? (void *)sets->given[i] : sets->copies[i], back ? sets->copies[i] : (void *)sets->given[i], sets->size);
 }
 
-static int select_part(int count, struct fd_sets *sets, const struct timespec *part, const sigset_t *mask)
+static int call_pselect(const struct file_wait *wait, const struct timespec *limit, const sigset_t *mask)
 {
+    struct fd_sets *sets = wait->sets;
     copy_sets(sets, true);
-    return real_pselect(count, sets->given[0], sets->given[1], sets->given[2], part, mask);
+    return real_pselect(sets->count, sets->given[0], sets->given[1], sets->given[2], limit, mask);
 }
 
 EXPORT int pselect(int count, fd_set *restrict read, fd_set *restrict write, fd_set *restrict except,
                    const struct timespec *restrict timeout, const sigset_t *restrict mask)
 {
     struct timespec room;
-    if (is_in_parts(timeout) && count >= 0 && count <= FD_SETSIZE) {
-        struct fd_sets sets = {{read, write, except}, .size = ((size_t)count + 63) / 64 * 8};
-        int result;
+    if (has_deadline(timeout) && count >= 0 && count <= FD_SETSIZE) {
+        struct fd_sets sets = {count, {read, write, except}, .size = ((size_t)count + 63) / 64 * 8};
+        const struct file_wait wait = {.call = call_pselect, .count = (nfds_t)count, .sets = &sets};
         copy_sets(&sets, false);
-        IN_PARTS(result, event_deadline_in(nanoseconds(*timeout)), 0, part, select_part(count, &sets, &part, mask));
-        return result;
+        return wait_for_files(&wait, nanoseconds(*timeout), mask);
     }
     return real_pselect(count, read, write, except, is_real() ? timeout : real_timeout(timeout, &room), mask);
 }
@@ -191,6 +231,11 @@ EXPORT int select(int count, fd_set *restrict read, fd_set *restrict write, fd_s
     return result;
 }
 
+static int call_epoll_pwait2(const struct file_wait *wait, const struct timespec *limit, const sigset_t *mask)
+{
+    return real_epoll_pwait2(wait->epoll, wait->events, (int)wait->count, limit, mask);
+}
+
 EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int count, const struct timespec *timeout, const sigset_t *mask)
 {
     struct timespec room;
@@ -199,12 +244,18 @@ EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int count, const 
         errno = ENOSYS;
         return -1;
     }
-    if (is_in_parts(timeout)) {
-        int result;
-        IN_PARTS(result, event_deadline_in(nanoseconds(*timeout)), 0, part, real_epoll_pwait2(epoll, events, count, &part, mask));
-        return result;
+    if (has_deadline(timeout) && count > 0) {
+        const struct file_wait wait = {.call = call_epoll_pwait2, .epoll = epoll, .events = events, .count = (nfds_t)count};
+        return wait_for_files(&wait, nanoseconds(*timeout), mask);
     }
     return real_epoll_pwait2(epoll, events, count, real, mask);
+}
+
+/* Whole milliseconds, at least one. */
+static int call_epoll_pwait(const struct file_wait *wait, const struct timespec *limit, const sigset_t *mask)
+{
+    int part = !limit ? -1 : limit->tv_nsec ? (int)(limit->tv_nsec / 1000000) + 1 : 0;
+    return real_epoll_pwait(wait->epoll, wait->events, (int)wait->count, part, mask);
 }
 
 EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int count, int timeout, const sigset_t *mask)
@@ -215,10 +266,9 @@ EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int count, int tim
     int result = epoll_pwait2(epoll, events, count, &wanted, mask);
     if (result >= 0 || (errno != ENOSYS && errno != EPERM))
         return result;
-    if (event_page) {
-        IN_PARTS(result, event_deadline_in(nanoseconds(wanted)), 0, part,
-                 real_epoll_pwait(epoll, events, count, part.tv_nsec ? (int)(part.tv_nsec / 1000000) + 1 : 0, mask));
-        return result;
+    if (event_page && count > 0) {
+        const struct file_wait wait = {.call = call_epoll_pwait, .epoll = epoll, .events = events, .count = (nfds_t)count};
+        return wait_for_files(&wait, nanoseconds(wanted), mask);
     }
     /* For a kernel before Linux 5.11, or a container's system call filter without it: whole milliseconds, at least one. */
     wide milliseconds = floored(real_length(nanoseconds(wanted)) + SECOND / 1000 - 1, SECOND / 1000);
@@ -240,7 +290,7 @@ static int sigtimedwait_part(const sigset_t *set, siginfo_t *info, const struct 
 EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict timeout)
 {
     struct timespec room;
-    if (is_in_parts(timeout)) {
+    if (has_deadline(timeout)) {
         int result;
         IN_PARTS(result, event_deadline_in(nanoseconds(*timeout)), 0, part, sigtimedwait_part(set, info, &part));
         if (result != 0)

@@ -9,6 +9,7 @@ from mirage.experiment.hosts import host_count
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import AUTO, Speed
 from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock import clock_rules
 from slurm_mirage.clock.clock_rules import EVENT
 from slurm_mirage.rm.managers import traits_of
@@ -18,26 +19,30 @@ def chosen(knobs: Knobs, screen: Screen) -> Speed:
     """The SPEED of the run: a number, EVENT, or AUTO for a number that a calibration is still to choose.
 
     For SPEED=auto a line on the screen says which one it is, and why; for the event clock, where it is slow. Raises WrongUse for
-    the event clock on several hosts or with a resource manager whose daemons it does not see, for CHARGE on a constant one, and
-    for SAVES=memory in real time or with a resource manager that does not need it.
+    the event clock on several hosts, or without BPF with a resource manager whose daemons it sees by that only, for CHARGE on a
+    constant one or with such a resource manager, and for SAVES=memory in real time or with a resource manager that does not need
+    it.
     """
     speed, charges = knobs.clock.speed, knobs.clock.charge == "yes"
     traits = [traits_of(manager) for manager in knobs.scheduler.managers]
-    unseen = next((one.unseen for one in traits if one.unseen), "")
+    seen_by_bpf = next((one.seen_by_bpf for one in traits if one.seen_by_bpf), "")
     needs_no_saves = next((one.needs_no_saves for one in traits if one.needs_no_saves), "")
     is_constant = isinstance(speed, Decimal)
-    hosts = 1 if unseen or is_constant else host_count(knobs.cluster)
-    own = {"needs_no_saves": needs_no_saves, "unseen": unseen}
+    hosts = 1 if is_constant else host_count(knobs.cluster)
+    own = {"needs_no_saves": needs_no_saves, "seen_by_bpf": seen_by_bpf}
     clock_rules.check(speed, charges=charges, saves=knobs.clock.saves, several_hosts=hosts > 1, **own)
     if is_constant:
         return speed
-    if unseen:
-        screen.say(f"clock: a constant speed, because the event clock does not see {unseen}")
+    if seen_by_bpf and speed == AUTO:
+        screen.say(f"clock: a constant speed; SPEED=event is not the default with {seen_by_bpf}")
         return AUTO
     if hosts > 1:
         screen.say(f"clock: a constant speed, because the cluster is on {hosts} hosts and the event clock is for one")
         return AUTO
     if preflight.is_here(knobs.cluster) and (why := preflight.why_threads_are_not_counted()):
+        if seen_by_bpf and speed == EVENT:
+            what = f"{why}, and the event clock sees {seen_by_bpf} by BPF only; give a constant SPEED, such as SPEED=20"
+            raise WrongUse(what, parameter="speed", value=EVENT)
         if speed == AUTO and not charges:
             screen.say(f"clock: a constant speed, because {why}: the event clock is slow there, and inconclusive")
             return AUTO

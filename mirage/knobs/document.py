@@ -22,7 +22,8 @@ HEAD = """\
 A knob is given to make, as in `make experiment NODES=100 SHRINK=50`, in the environment, or in a
 [file](results.md#a-run-as-a-file). All are checked before anything is started or written. Where the last column names an Ansible
 variable, an inventory can have a value too; a given knob has precedence. Targets: "studies" are all values of STUDY, study-NAME one
-of them; "runs" experiment, sandbox, compare, gate, search and the studies; "offline" workload, workload-report, metrics and simulate.
+of them; "runs" experiment, sandbox, compare, gate, search and the studies; "offline" workload, workload-report, metrics and
+simulate.
 """
 COLUMNS = ("knob", "default", "meaning", "may be", "targets; variable")
 

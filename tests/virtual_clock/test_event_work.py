@@ -143,8 +143,8 @@ def test_a_stopped_waiter_keeps_its_slot_or_ends_without(bpf_instance: Instance)
         bpf_instance.finish(process)
 
 
-@pytest.mark.parametrize("name", ["slurmtest", "another"])
-def test_a_stopped_thread_holds_time_up_if_it_is_slurms(driven: Instance, name: str) -> None:
+@pytest.mark.parametrize("name", ["slurmtest", "pbs_test", "another"])
+def test_a_stopped_thread_holds_time_up_if_it_is_a_daemons(driven: Instance, name: str) -> None:
     path = driven.folder / name
     path.write_bytes(Path("/usr/bin/sleep").read_bytes())
     path.chmod(0o755)
@@ -155,7 +155,7 @@ def test_a_stopped_thread_holds_time_up_if_it_is_slurms(driven: Instance, name: 
     wait_until(lambda: Path(f"/proc/{stopped.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "its stop")
     driven.drive()
     sleeper = driven.start("sleep", "1000")
-    if name == "slurmtest":
+    if name != "another":
         time.sleep(0.5)
         assert sleeper.poll() is None
         stopped.send_signal(SIGCONT)

@@ -18,6 +18,8 @@ SCHEDULER: Mapping[str, int] = {"sched_cycle_length": 1200}
 """Attributes of the scheduler in seconds, as at SPEED=1."""
 HISTORY = 3600, 300
 """Seconds for which the server remembers an ended job: at least so many virtual, and so many real ones."""
+HISTORY_OF_EVENTS = 36_000
+"""The same on an event clock, where hours pass in some real seconds."""
 _MOM: Mapping[str, int] = {
     # How long the first node of a job waits for the others to join it (resmom/mom_comm.c).
     "sister_join_job_alarm": 30,
@@ -38,13 +40,14 @@ def duration(seconds: int) -> str:
     return f"{seconds // 3600:02}:{seconds % 3600 // 60:02}:{seconds % 60:02}"
 
 
-def server_settings(speed: float) -> dict[str, Any]:
-    """Attributes of the server that follow the clock."""
+def server_settings(speed: float, event_clock: bool = False) -> dict[str, Any]:
+    """Attributes of the server that follow the clock. speed: 1 on an event clock"""
     virtual, real = HISTORY
+    history = HISTORY_OF_EVENTS if event_clock else max(virtual, _times(real, speed))
     return {
         "node_fail_requeue": _times(NODE_FAIL_REQUEUE, speed),
         "job_requeue_timeout": duration(_times(JOB_REQUEUE_TIMEOUT, speed)),
-        "job_history_duration": duration(max(virtual, _times(real, speed))),
+        "job_history_duration": duration(history),
     }
 
 

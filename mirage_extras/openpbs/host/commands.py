@@ -144,6 +144,10 @@ class OpenPbs(Commands):
         clock = instance_clock.current(self._instance)
         return round(real if clock is None else clock.virtual_at(round(real * 1e9)) / 1e9)
 
+    def keeps_its_phase(self) -> bool:
+        """By the clock's library (files/virtual_clock/openpbs_quirks.c)."""
+        return True
+
     def configuration(self) -> str:
         """The configuration in force, as in qmgr.txt (`collection`)."""
         parts = {

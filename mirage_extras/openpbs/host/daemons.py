@@ -15,7 +15,8 @@ from typing import Any
 
 from ...base import processes
 from ...base.errors import WrongUse
-from ...rm.daemon_kinds import WITHOUT_HWLOC_PLUGINS, DaemonKind, Role
+from ...base.files import file_digest
+from ...rm.daemon_kinds import WITHOUT_HWLOC_PLUGINS, DaemonKind, Role, coordinator
 from . import addresses
 
 Specification = dict[str, Any]
@@ -38,12 +39,21 @@ POSTGRES = DaemonKind(
     Role.PREREQUISITE,
     MANAGER,
     uses_clock=False,  # its time appears only in columns from which nothing is computed
+    uses_event_clock=True,
     keeps_priority=True,
     end_signal=signal.SIGINT,  # it would wait for its clients at SIGTERM
     capabilities=("net_bind_service",),  # its port is one that `isolation.reserve_ports` keeps from the instance's user
 )
-# It passes on messages of others, and its own time-outs are those of the host's network: it does not use the virtual clock.
-PBS_COMM = DaemonKind("pbs_comm", Role.PREREQUISITE, MANAGER, uses_clock=False, keeps_priority=True, capabilities=AS_ROOT)
+# It passes on messages of others, and its own time-outs are those of the host's network: it does not use a constant clock.
+PBS_COMM = DaemonKind(
+    "pbs_comm",
+    Role.PREREQUISITE,
+    MANAGER,
+    uses_clock=False,
+    uses_event_clock=True,
+    keeps_priority=True,
+    capabilities=AS_ROOT,
+)
 PBS_SERVER = DaemonKind("pbs_server", Role.CONTROLLER, MANAGER, keeps_priority=True, capabilities=AS_ROOT)
 PBS_SCHED = DaemonKind("pbs_sched", Role.SCHEDULER, MANAGER, keeps_priority=True, capabilities=AS_ROOT)
 PBS_MOM = DaemonKind("pbs_mom", Role.NODE, MANAGER, nodes_per_namespace=8, capabilities=AS_ROOT)
@@ -82,26 +92,30 @@ class Layout:
     scheduler_digest: str
     nodes: Sequence[Mapping[str, Any]]
     """Classes of nodes with prefix, first, count and digest."""
+    event_clock: bool
+    """Whether the instance has an event clock."""
 
 
 def farm_content(directory: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """The part of the farm's specification that only OpenPBS has, by the options of the module that starts the daemons
     (library/slurm_farm.py). Raises WrongUse."""
-    if wrong := {one.name for one in fields(Layout)} ^ {"nodes", *options["daemons"]}:
+    if wrong := {one.name for one in fields(Layout)} ^ {"nodes", "event_clock", *options["daemons"]}:
         raise WrongUse(f"daemons: {', '.join(sorted(wrong))}: missing, or not known to {MANAGER}")
     nodes = [(f"{one['prefix']}{i}", i) for one in options["nodes"] for i in range(one["first"], one["first"] + one["count"])]
+    layout = Layout(**options["daemons"], nodes=options["nodes"], event_clock=options["event_clock"])
     return {
         "hostname": addresses.HEAD,
         "addresses": addresses.host_names(nodes),
         "network": NETWORK,
-        "daemons": specifications(directory, Layout(**options["daemons"], nodes=options["nodes"])),
+        "daemons": specifications(directory, layout),
     }
 
 
 def specifications(directory: Path, layout: Layout) -> list[Specification]:
     """All daemons of the instance in `directory`."""
+    clock = [coordinator(directory)] if layout.event_clock else []
     head = [_postgres(directory, layout), _comm(directory, layout), _server(directory, layout), _scheduler(directory, layout)]
-    return head + [_node(directory, layout, nodes) for nodes in layout.nodes]
+    return clock + head + [_node(directory, layout, nodes) for nodes in layout.nodes]
 
 
 def _postgres(directory: Path, layout: Layout) -> Specification:
@@ -109,7 +123,7 @@ def _postgres(directory: Path, layout: Layout) -> Specification:
         "kind": POSTGRES.name,
         "name": "postgres",
         "command": [layout.postgres, "-D", str(directory / DATABASE)],
-        "digest": "",
+        "digest": file_digest(directory / DATABASE / "postgresql.conf"),
         "ready_file": "",
         "ready_port": addresses.DATABASE_PORT,
         "account": DATABASE_ACCOUNT,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...base import user_folders
 from . import addresses
 from .daemons import DATABASE
 
@@ -38,6 +39,15 @@ SETTINGS: Mapping[str, Any] = {
     "max_wal_senders": 0,
     "max_parallel_workers": 0,
     "jit": "off",
+    # Its other processes do nothing by themselves: on an event clock each of their wake-ups would be a step of time, and their work
+    # would come at another point of each run. Rows that were changed make room for others without a vacuum (HOT).
+    "autovacuum": "off",
+    "bgwriter_delay": "10s",
+    "bgwriter_lru_maxpages": 0,
+    "wal_writer_delay": "10s",
+    "checkpoint_timeout": "1d",
+    "max_wal_size": "4GB",
+    "max_logical_replication_workers": 0,
     "log_min_messages": "warning",
     "log_line_prefix": "%m [%p] ",
     "log_timezone": "UTC",
@@ -56,6 +66,18 @@ def postgresql_conf() -> str:
     """The server's settings."""
     lines = (f"{name} = {value}" if isinstance(value, int) else f"{name} = '{value}'" for name, value in SETTINGS.items())
     return "# Written by Slurm Mirage (module openpbs_datastore).\n" + "".join(line + "\n" for line in lines)
+
+
+def update(directory: Path, write: bool) -> bool:
+    """Give an existing database this release's settings, if `write` is true; returns whether it has others."""
+    name = f"{DATABASE}/postgresql.conf"
+    present = user_folders.read_bytes(directory, name, user_folders.SMALL)
+    if present == postgresql_conf().encode():
+        return False
+    if write:
+        folder = (directory / DATABASE).lstat()
+        user_folders.write_atomically(directory, name, postgresql_conf(), 0o600, (folder.st_uid, folder.st_gid))
+    return True
 
 
 def pg_hba_conf() -> str:

@@ -100,7 +100,13 @@ def _named(where: str, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     return attributes
 
 
-def wanted(nodes: Sequence[Nodes], server: Mapping[str, Any], partitions: Sequence[Mapping[str, Any]], speed: float) -> State:
+def wanted(
+    nodes: Sequence[Nodes],
+    server: Mapping[str, Any],
+    partitions: Sequence[Mapping[str, Any]],
+    speed: float,
+    event_clock: bool = False,
+) -> State:
     """The wanted state. `server`: attributes of a configuration; `partitions`: queues with `name`, `Default` and attributes.
 
     Raises WrongUse.
@@ -114,7 +120,7 @@ def wanted(nodes: Sequence[Nodes], server: Mapping[str, Any], partitions: Sequen
         queues[name] = {key: _of_queue(name, key, value) for key, value in {**QUEUE_DEFAULTS, **words}.items()}
     attributes = {
         **SERVER_DEFAULTS,
-        **clock_settings.server_settings(speed),
+        **clock_settings.server_settings(speed, event_clock),
         "default_queue": default_of(partitions),
         **_named("server", server),
     }

@@ -34,6 +34,10 @@ options:
     type: list
     elements: dict
     default: []
+  event_clock:
+    description: Whether the daemons have the event clock.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""

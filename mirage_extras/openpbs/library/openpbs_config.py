@@ -27,6 +27,10 @@ options:
       - V(true) and V(false) mean prime and non-prime time.
     type: dict
     default: {}
+  event_clock:
+    description: Whether the daemons have the event clock.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from test_farm import USER, Bed, bed, until
+from test_farm_event_clock import COORDINATOR
 
 from slurm_mirage.base import processes
+from slurm_mirage.clock import clock_page
 from slurm_mirage.extras.openpbs import addresses
 from slurm_mirage.extras.openpbs.daemons import NETWORK
 from slurm_mirage.farm import network
@@ -53,6 +55,16 @@ def specify(bed: Bed, nodes: int = 2) -> None:
     (bed.directory / "etc/farm.json").write_text(json.dumps(spec))
 
 
+def specify_event_clock(bed: Bed) -> None:
+    specify(bed)
+    (bed.directory / "coordinator.py").write_text(COORDINATOR)
+    specification = json.loads((bed.directory / "etc/farm.json").read_text())
+    words = ["/usr/bin/python3", str(bed.directory / "coordinator.py"), str(bed.directory / "state/clock")]
+    clock = {"kind": "clock", "name": "clock", "command": words, "digest": "1", "ready_file": str(bed.directory / clock_page.FILE)}
+    specification |= {"clock": {"speed": "event", "library": ""}, "daemons": [clock, *specification["daemons"]]}
+    (bed.directory / "etc/farm.json").write_text(json.dumps(specification))
+
+
 def is_up(bed: Bed, nodes: int = 2) -> bool:
     state = bed.state()
     return state["phase"] == "running" and state["daemons"]["pbs_mom"] == {"wanted": nodes, "up": nodes, "ready": nodes}
@@ -87,6 +99,25 @@ def test_daemons_run_as_root_with_few_capabilities_in_a_network_of_their_own(bed
     nodes = [pid for pid in processes.of_instance(str(bed.directory)) if processes.environment(pid).get("PORT", "15001") != "15001"]
     assert {Path(f"/proc/{pid}/personality").read_text() for pid in nodes} == {"00040000\n"}, "fixed addresses, which ksmd needs"
     assert f":{15001:04X} " not in Path("/proc/net/tcp").read_text(), "the host's own network has no such port"
+
+
+def test_all_daemons_use_the_event_clock_and_its_page(bed: Bed) -> None:
+    """Also the database server, as another account, which has the instance's group for it. The coordinator knows of the network."""
+    specify_event_clock(bed)
+    bed.start()
+    until(lambda: is_up(bed))
+    found = processes.of_instance(str(bed.directory))
+    listeners = {pid: processes.environment(pid) for pid in found if "listener.py" in " ".join(processes.command_line(pid))}
+    assert len(listeners) == 4 and all("SLURM_MIRAGE_CLOCK" in variables for variables in listeners.values())
+    page = (bed.directory / clock_page.FILE).stat()
+    assert page.st_mode & 0o777 == 0o660 and page.st_gid == pwd.getpwnam(USER).pw_gid
+    groups = {}
+    for pid, variables in listeners.items():
+        lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+        groups[variables["PORT"]] = lines["Groups"].split()
+    assert groups.pop("15007") == [str(page.st_gid)] and set(map(tuple, groups.values())) == {()}
+    (coordinator,) = (pid for pid in found if "coordinator.py" in " ".join(processes.command_line(pid)))
+    assert "network=" in processes.command_line(coordinator)[-1] or "BPF" in str(bed.state()["refused"])
 
 
 def test_daemons_of_root_are_adopted_and_ended(bed: Bed) -> None:

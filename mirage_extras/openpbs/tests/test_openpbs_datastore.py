@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from slurm_mirage.extras.openpbs import datastore
+from slurm_mirage.extras.openpbs.daemons import DATABASE
 from slurm_mirage.extras.openpbs.programs.datastore import Failed, running, succeeds
 
 PROGRAMS = next(iter(sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")))), "")
@@ -49,3 +50,13 @@ def test_a_database_server_that_starts_up_is_not_ready(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, ""), "no answer"
     assert not succeeds(command)
     assert succeeds(["true"])
+
+
+def test_an_existing_database_gets_the_settings_of_this_release(tmp_path: Path) -> None:
+    file = tmp_path / DATABASE / "postgresql.conf"
+    file.parent.mkdir(parents=True)
+    file.write_text("port = 1\n")
+    assert datastore.update(tmp_path, write=False) and file.read_text() == "port = 1\n"
+    assert datastore.update(tmp_path, write=True) and file.read_text() == datastore.postgresql_conf()
+    assert (file.stat().st_mode & 0o777, file.stat().st_uid) == (0o600, file.parent.stat().st_uid)
+    assert not datastore.update(tmp_path, write=True)

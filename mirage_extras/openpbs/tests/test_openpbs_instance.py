@@ -12,6 +12,7 @@ from modules import Caller
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.extras.openpbs.commands import OpenPbs
+from slurm_mirage.extras.openpbs.daemons import KINDS, farm_content
 from slurm_mirage.extras.openpbs.records import OpenPbsRecords
 from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.manager import manager_at
@@ -82,3 +83,16 @@ def test_its_daemons_are_those_that_it_describes(call: Caller, params: dict[str,
     del wrong["sbin"]
     answer = call("slurm_farm", check=True, **{**params, "nodes": [{"count": 2, "digest": "1"}], "rm": "openpbs", "daemons": wrong})
     assert answer["msg"] == "wrong use: daemons: sbin, speed: missing, or not known to OpenPBS"
+
+
+@pytest.mark.parametrize("event_clock", [False, True])
+def test_an_event_clock_has_a_coordinator_before_all_others(tmp_path: Path, event_clock: bool) -> None:
+    """Only then database server and communication daemon have the clock, too."""
+    daemons = {"sbin": "/opt/sbin", "postgres": "/opt/postgres", "server_digest": "1", "scheduler_digest": "2"}
+    nodes = [{"prefix": "n", "first": 1, "count": 2, "digest": "3"}]
+    content = farm_content(tmp_path, {"daemons": daemons, "nodes": nodes, "event_clock": event_clock})
+    kinds = [daemon["kind"] for daemon in content["daemons"]]
+    assert kinds == ["clock"] * event_clock + ["postgres", "pbs_comm", "pbs_server", "pbs_sched", "pbs_mom"]
+    speed = "event" if event_clock else 20
+    with_clock = {kind.name for kind in KINDS if kind.has_clock(speed)}
+    assert with_clock == {kind.name for kind in KINDS} - ({"postgres", "pbs_comm"} if not event_clock else set())

@@ -27,13 +27,15 @@ def check(
     saves: str = DISK,
     several_hosts: bool = False,
     needs_no_saves: str = "",
-    unseen: str = "",
+    seen_by_bpf: str = "",
 ) -> None:
     """Check that a cluster can have a clock. Raises WrongUse.
 
     speed: a number; EVENT, or another word for a clock that is chosen later. charges: whether slurmctld's own time is charged.
-    needs_no_saves, unseen: as in rm.traits.Traits of the cluster's resource manager
+    needs_no_saves, seen_by_bpf: as in rm.traits.Traits of the cluster's resource manager
     """
+    if charges and seen_by_bpf:
+        raise WrongUse(f"is for Slurm; the clock does not charge the time of {seen_by_bpf}", parameter="charge", value="yes")
     if saves == MEMORY and needs_no_saves:
         raise WrongUse(f"is for Slurm; {needs_no_saves}", parameter="saves", value=saves)
     if saves == MEMORY and speed == 1:
@@ -49,9 +51,6 @@ def check(
         return
     if not (speed == EVENT or charges):
         return
-    if unseen:
-        what = f"the event clock does not see {unseen}; give a constant SPEED, such as SPEED=20"
-        raise WrongUse(what, parameter="speed", value=speed)
     if several_hosts:
         what = "the event clock is for one host, and the cluster has several; give a constant SPEED, such as SPEED=20"
         raise WrongUse(what, parameter="speed", value=speed)

@@ -152,7 +152,7 @@ class Spec:
             for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):
                 name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
                 command = [word.replace("{i}", str(i)) for word in entry["command"]]
-                clock = spec.clock if kind.uses_clock or kind is CLOCK else None
+                clock = spec.clock if kind.has_clock(spec.clock.get("speed")) or kind is CLOCK else None
                 own = {key: value.replace("{i}", str(i)) for key, value in entry.get("environment", {}).items()}
                 environment = {**spec.environment, **own}
                 start = json.dumps([hostname, command, environment, entry["digest"], clock], sort_keys=True)

@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..base import processes
+from ..base import processes, user_folders
 from ..base.errors import WrongUse
-from ..clock import instance_clock
+from ..clock import clock_page, instance_clock
+from ..clock.event_clock import SPEED
 from ..rm.daemon_kinds import CLOCK
 from . import isolation, namespaces, task_fields
 from .absent import NAME_VARIABLE
@@ -125,9 +126,11 @@ class Spawner:
         for daemon in spec.daemons.values():
             if daemon.kind is CLOCK:
                 try:
-                    daemon.command.append(task_fields.read())
+                    daemon.command.append(task_fields.read(with_network=bool(spec.network)))
                 except OSError as error:
                     self.refused[COUNTING] = str(error)
+                    if spec.network:  # the coordinator then ends with a message: scans do not see the threads of other accounts
+                        daemon.command.append(task_fields.UNKNOWN_NETWORK)
 
     def find_namespaces(self, spec: Spec, holders: Iterable[int]) -> None:
         """Adopt the PID namespaces of the processes `holders`, and test whether the kernel permits PID namespaces."""
@@ -230,7 +233,9 @@ class Spawner:
         kept = ",".join(("-all", *(f"+{name}" for name in daemon.kind.capabilities)))
         # A program that root runs has all that the bounding set leaves; others have what is ambient.
         inherited = "-all" if is_root else kept
-        change = ["/usr/bin/setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+        has_clock = self._has_clock(daemon)
+        groups = "--clear-groups" if is_root or not has_clock else f"--groups={self._share_page()}"
+        change = ["/usr/bin/setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", groups]
         change += [f"--inh-caps={inherited}", f"--ambient-caps={inherited}", f"--bounding-set={kept}", "--"]
         if is_root and FIXED_ADDRESSES not in self.refused:
             # The kernel randomises addresses again for a program that gets more capabilities than its parent had (credentials(7)).
@@ -244,6 +249,17 @@ class Spawner:
                 error.errno, f"{error.strerror}: {needed} to run {daemon.kind.name} as {daemon.account}"
             ) from error
 
+    def _has_clock(self, daemon: Daemon) -> bool:
+        return daemon.kind.has_clock(SPEED if self._has_event_clock else None)
+
+    def _share_page(self) -> int:
+        """Let the instance's group write into the page of its event clock, and return the group."""
+        with suppress(FileNotFoundError):
+            descriptor = user_folders.open_file(self.directory, clock_page.FILE)
+            os.fchmod(descriptor, 0o660)
+            os.close(descriptor)
+        return os.getgid()
+
     def _execute(self, daemon: Daemon, command: list[str]) -> int:
         # A node's daemon has its own log file; messages of other daemons before they open theirs are kept for error reports.
         output = "/dev/null" if daemon.kind.is_node else f"log/{daemon.name}.stderr"
@@ -253,7 +269,7 @@ class Spawner:
             DIGEST_VARIABLE: daemon.digest,
             NAME_VARIABLE: daemon.name,
         }
-        clock = self._clock if daemon.kind.uses_clock else {}
+        clock = self._clock if self._has_clock(daemon) else {}
         variables = processes.with_libraries(clock, daemon.environment)
         opened: list[tuple[int, int, int]] = []
         if daemon.inside is not None and self._user_namespace is not None:

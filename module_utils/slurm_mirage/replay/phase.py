@@ -3,6 +3,7 @@
 A controller counts its timers (scheduling, backfilling, pings, saves) from its start. So the replay starts it again, and begins
 START_AFTER later. Backfilling rounds instants to whole minutes, accounting to hours, PriorityUsageResetPeriod to days or weeks of
 the calendar: a run begins at the weekday and time of day that run.json says. The clock leaps there while the controller is stopped.
+One whose timers are at multiples of their lengths since the epoch (`keeps_its_phase`) runs on.
 Jobs of earlier runs would be purged during this one, each time with a cycle of backfilling, and their usage would count: the
 controller is made to forget them.
 """
@@ -72,6 +73,19 @@ def restart_controller(instance: Path, driver: int, waker: Waker, second_of_week
         _leap(instance, start, waker)
     absent.signal_standby(instance, signal.SIGKILL)
     end_controller(instance, before, driver, waker)
+    return begin
+
+
+def leap_to_begin(instance: Path, waker: Waker, second_of_week: int, *, is_idle: bool) -> int:
+    """As `restart_controller`, but the controller runs on: have the clock set to START_AFTER before the run's begin.
+
+    is_idle: all jobs have ended; else time passes as ever until there. Raises Failed or Stopped.
+    """
+    begin = next_begin(time.time_ns(), second_of_week)
+    if is_idle:
+        _leap(instance, begin - START_AFTER * _NS, waker)
+    else:
+        waker.sleep_until(begin - START_AFTER * _NS)
     return begin
 
 

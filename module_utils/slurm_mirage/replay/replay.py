@@ -39,7 +39,7 @@ from .cluster_events import EventPlayer
 from .driver import drive, figures_since
 from .journal import Journal
 from .monitor import Heartbeat, Monitor, Status
-from .phase import end_controller, restart_controller
+from .phase import end_controller, leap_to_begin, restart_controller
 from .process import Failed, Settings, Stopped, Waker, sign_lock, take_lock
 from .recovery import UNRECORDED, Recovery
 from .submitter import Submitter
@@ -249,13 +249,16 @@ class Replay:
         log.info("started: %d jobs, resource manager %s", len(self.plan), controller.version)
 
     def _restart_controller(self) -> int | None:
-        """Restart the controller in phase, on an event clock, without what earlier runs left, unless a job of theirs has not ended.
+        """Restart the controller in phase, on an event clock, without what earlier runs left, unless a job of theirs has not ended;
+        one that keeps its phase runs on.
 
         Returns as `restart_controller`. Raises Failed or Stopped.
         """
         if self.driver is None:
             return None
         queue = self.submitter.retry_until_answered(self.manager.queue)
+        if self.manager.keeps_its_phase():
+            return leap_to_begin(self.instance, self.waker, self.settings.second_of_week, is_idle=not queue)
         forgotten = () if queue else self.submitter.retry_until_answered(self.manager.saved_by_runs)
         return restart_controller(self.instance, self.driver, self.waker, self.settings.second_of_week, forgotten)
 

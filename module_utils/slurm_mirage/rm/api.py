@@ -501,6 +501,11 @@ class ResourceManager(Protocol):
         """
         return [job for job in self.details(job_ids) if job.state not in NOT_ENDED]
 
+    def keeps_its_phase(self) -> bool:
+        """Whether its daemons do on an event clock what they do by time at multiples of a length since the epoch, so that they need
+        no restart for the same instants in each run."""
+        return False
+
     def saved_by_runs(self) -> Sequence[Path]:
         """The files without which the controller knows nothing of earlier runs at its next start: neither the usage of fair share,
         nor jobs, which it then numbers from the first number on, unless another record keeps the numbers."""

@@ -6,6 +6,12 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from ..base.files import file_digest
+from ..clock import clock_page, instance_clock
+from ..clock.event_clock import SPEED
 
 FIRST_CONTROLLER = "slurmctld"
 """The farm's name of the controller that is in charge while it runs, where a cluster may have a second one."""
@@ -41,6 +47,9 @@ class DaemonKind:
     """Number of neighbouring nodes whose daemons share a PID namespace; 0: those of this kind have none of their own."""
     uses_clock: bool = True
     """Whether it is started with the virtual clock."""
+    uses_event_clock: bool = False
+    """Whether it is started with an event clock, although not with a constant one: its waits would be taken for something that is
+    under way."""
     keeps_priority: bool = False
     """Whether it keeps the farm's priority, which is higher than that of other daemons and of jobs."""
     is_real_time: bool = False
@@ -61,6 +70,10 @@ class DaemonKind:
     records: tuple[str, ...] = ()
     """Of a controller: its records of ended jobs in the instance's directory, which are removed together with its saved state."""
 
+    def has_clock(self, speed: object) -> bool:
+        """Whether it is started with the virtual clock of this speed, a number or "event"."""
+        return self.uses_clock or (self.uses_event_clock and speed == SPEED)
+
     @property
     def is_node(self) -> bool:
         """Whether each node has one."""
@@ -79,6 +92,21 @@ class DaemonKind:
 
 CLOCK = DaemonKind("clock", Role.PREREQUISITE, uses_clock=False, keeps_priority=True, is_real_time=True, end_signal=signal.SIGKILL)
 """The coordinator of an event clock: time stops while it does not run. It may be killed at any moment."""
+
+
+def coordinator(directory: Path) -> dict[str, Any]:
+    """The coordinator of the instance's event clock, in the farm's specification.
+
+    The farm adds where the kernel's tasks have their fields, and knows from the clock's page when it is ready.
+    """
+    program = instance_clock.coordinator(directory)
+    return {
+        "kind": CLOCK.name,
+        "name": "clock",
+        "command": [str(program), str(instance_clock.clock_file(directory))],
+        "digest": file_digest(program),
+        "ready_file": str(directory / clock_page.FILE),
+    }
 
 
 def leaving_order(kinds: Sequence[DaemonKind]) -> list[DaemonKind]:

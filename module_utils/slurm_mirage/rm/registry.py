@@ -50,7 +50,7 @@ def names_of(manager: str) -> Names:
 def records_of_daemons(kinds: Iterable[str]) -> Records:
     """The records of the resource manager that has daemons of these kinds; of the default one if there is none."""
     known = frozenset(kinds)
-    matching = (name for name, manager in MANAGERS.items() if any(kind.name in known for kind in manager.daemons))
+    matching = (name for name, manager in MANAGERS.items() if any(kind.manager and kind.name in known for kind in manager.daemons))
     return IMPLEMENTATIONS[next(matching, DEFAULT)].records
 
 

@@ -38,8 +38,8 @@ class Traits:
     """Beginning of the names of its configurations, which labels of a comparison leave out."""
     not_shrunk: tuple[str, ...] = ()
     """Constants that SHRINK does not shrink with the workload."""
-    unseen: str = ""
-    """Its daemons, if the event clock does not see them, and why."""
+    seen_by_bpf: str = ""
+    """Its daemons, if the event clock sees them by BPF only, and why."""
     needs_no_saves: str = ""
     """Why SAVES=memory means nothing to it; "" if it does."""
     is_on_one_host: bool = False

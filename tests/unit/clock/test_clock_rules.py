@@ -19,9 +19,10 @@ EVENT = clock_rules.EVENT
     [
         (1.0, {}),
         (0.5, {"saves": "memory", "several_hosts": True}),
-        (Decimal(20), {"unseen": "its daemons"}),
+        (Decimal(20), {"seen_by_bpf": "its daemons"}),
+        (EVENT, {"seen_by_bpf": "its daemons"}),
         (EVENT, {"charges": True, "saves": "memory"}),
-        ("auto", {"several_hosts": True, "unseen": "its daemons"}),
+        ("auto", {"several_hosts": True, "seen_by_bpf": "its daemons"}),
         ("auto", {"charges": True}),
     ],
 )
@@ -41,7 +42,11 @@ def test_clocks_that_a_cluster_can_have(speed: float | Decimal | str, settings: 
         ),
         (1.0, {"saves": "memory"}, "^saves=memory: is for a virtual clock"),
         (20.0, {"saves": "memory", "needs_no_saves": "a reason"}, "^saves=memory: is for Slurm; a reason$"),
-        (EVENT, {"unseen": "its daemons"}, "^speed=event: the event clock does not see its daemons; give"),
+        (
+            EVENT,
+            {"seen_by_bpf": "its daemons", "charges": True},
+            "^charge=yes: is for Slurm; the clock does not charge the time of its",
+        ),
         (EVENT, {"several_hosts": True}, "^speed=event: the event clock is for one host"),
         ("auto", {"several_hosts": True, "charges": True}, "^speed=auto: the event clock is for one host"),
     ],

@@ -244,16 +244,19 @@ def test_only_the_coordinator_may_count_by_bpf(event_bed: EventBed) -> None:
         assert [capabilities(pid, kind) for kind in ("CapAmb", "CapPrm", "CapInh")] == [0, 0, 0]
 
 
-def btf(*fields: tuple[str, int], has_bit_fields: bool = False) -> bytes:
-    """BTF with an integer, a function with two arguments, a struct of that name that is only declared, and task_struct."""
-    words = ["", "int", "task_struct", "f", *(name for name, _ in fields)]
+def btf(*fields: tuple[str, int], has_bit_fields: bool = False, **others: dict[str, int]) -> bytes:
+    """BTF with an integer, a function with two arguments, a struct of that name that is only declared, other structs with their
+    fields' offsets, and task_struct."""
+    structs = {**others, "task_struct": dict(fields)}
+    words = ["", "int", "f", *structs, *(name for one in structs.values() for name in one)]
     text = b"".join(word.encode() + b"\0" for word in words)
     at = {word: text.index(b"\0" + word.encode() + b"\0") + 1 for word in words[1:]}
     types = struct.pack("<IIII", at["int"], 1 << 24, 4, 32)
     types += struct.pack("<IIIIIII", 0, 13 << 24 | 2, 1, 0, 1, 0, 1) + struct.pack("<III", at["task_struct"], 7 << 24, 0)
-    types += struct.pack("<III", at["task_struct"], has_bit_fields << 31 | 4 << 24 | len(fields), 9000)
     size = 32 << 24 if has_bit_fields else 0
-    types += b"".join(struct.pack("<III", at[name], 1, size | offset * 8) for name, offset in fields)
+    for name, members in structs.items():
+        types += struct.pack("<III", at[name], has_bit_fields << 31 | 4 << 24 | len(members), 9000)
+        types += b"".join(struct.pack("<III", at[member], 1, size | offset * 8) for member, offset in members.items())
     return struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(types), len(types), len(text)) + types + text
 
 
@@ -262,6 +265,22 @@ def btf(*fields: tuple[str, int], has_bit_fields: bool = False) -> bytes:
 def test_fields_of_tasks_are_told_by_their_offsets(state: str, has_bit_fields: bool) -> None:
     data = btf(("flags", 4), (state, 24), ("pid", 1264), ("comm", 1752), has_bit_fields=has_bit_fields)
     assert task_fields.of_btf(data) == "pid=1264,comm=1752,state=24"
+    with pytest.raises(OSError, match="task_struct has no field nsproxy"):
+        task_fields.of_btf(data, with_network=True)
+
+
+@pytest.mark.parametrize("has_bit_fields", [False, True])
+def test_the_way_to_the_network_namespace_is_told_for_instances_with_one(has_bit_fields: bool) -> None:
+    """The number is in a struct of its own, which is a field of the namespace."""
+    task = (("state", 24), ("pid", 1264), ("nsproxy", 1840), ("comm", 1752))
+    others = {"ns_common": {"inum": 16}, "net": {"passive": 0, "ns": 160}, "nsproxy": {"uts_ns": 8, "net_ns": 40}}
+    data = btf(*task, has_bit_fields=has_bit_fields, **others)
+    assert task_fields.of_btf(data) == "pid=1264,comm=1752,state=24"
+    wanted = "pid=1264,comm=1752,state=24,namespaces=1840,network=40,number=176"
+    assert task_fields.of_btf(data, with_network=True) == wanted
+    del others["ns_common"]
+    with pytest.raises(OSError, match="ns_common has no field inum"):
+        task_fields.of_btf(btf(*task, **others), with_network=True)
 
 
 @pytest.mark.parametrize(

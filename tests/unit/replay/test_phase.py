@@ -8,11 +8,13 @@ import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.processes import is_stopped
-from slurm_mirage.replay.phase import START_AFTER, WEEK, next_begin, remove_from
+from slurm_mirage.replay import phase
+from slurm_mirage.replay.phase import START_AFTER, WEEK, leap_to_begin, next_begin, remove_from
 
 NS = 1_000_000_000
 
@@ -61,3 +63,19 @@ def test_a_run_begins_within_a_week_at_its_second_of_the_week(now: int, second: 
 def test_the_same_run_again_begins_whole_weeks_later(now: int, second: int, length: int) -> None:
     begin = next_begin(now, second)
     assert (next_begin(begin + length, second) - begin) % (WEEK * NS) == 0
+
+
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_a_controller_that_keeps_its_phase_is_not_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_idle: bool) -> None:
+    """The clock leaps, or goes on where a job runs, to the same instant before the begin."""
+    came: list[tuple[str, int]] = []
+
+    class Waiting:
+        def sleep_until(self, instant: int) -> None:
+            came.append(("sleeps", instant))
+
+    monkeypatch.setattr(phase, "_leap", lambda _, instant, __: came.append(("leaps", instant)))
+    before = time.time_ns()
+    begin = leap_to_begin(tmp_path, Waiting(), 170_065, is_idle=is_idle)  # type: ignore[arg-type]
+    assert next_begin(before, 170_065) <= begin < before + (WEEK + START_AFTER) * NS + NS
+    assert came == [("leaps" if is_idle else "sleeps", begin - START_AFTER * NS)]

@@ -42,7 +42,8 @@ def wanted_homes(parameters: Mapping[str, Any], nodes: list[Nodes]) -> home.Home
     homes = home.Homes(folders={directory / "etc/nodes": 0o755})
     homes.add_server(directory, Path(prefix), conf.sched_config(parameters["settings"]))
     homes.files[directory / "etc/pbs.conf"] = conf.server_conf(directory, prefix), 0o644
-    homes.files[directory / conf.ENVIRONMENT] = conf.environment(directory, parameters["speed"] != 1), 0o644
+    has_clock = parameters["speed"] != 1 or parameters["event_clock"]
+    homes.files[directory / conf.ENVIRONMENT] = conf.environment(directory, has_clock), 0o644
     for item in nodes:
         for name, number in item.numbered():
             homes.add_node(directory, name, parameters["speed"])

@@ -23,7 +23,8 @@ def ensure(parameters: Mapping[str, Any], write: bool) -> list[str]:
     """Return the lines that qmgr needs, and give them to it if `write` is true. Raises WrongUse, RuntimeError."""
     directory = Path(parameters["directory"])
     server = {"operators": f"{parameters['user']}@*", **parameters["server"]}
-    want = qmgr.wanted(node_classes(parameters["nodes"]), server, parameters["partitions"], parameters["speed"])
+    clock = parameters["speed"], parameters["event_clock"]
+    want = qmgr.wanted(node_classes(parameters["nodes"]), server, parameters["partitions"], *clock)
     try:
         with entrance(directory, as_root=True) as inside:
             command = [*inside.words, "/usr/bin/env", f"PBS_CONF_FILE={directory}/etc/pbs.conf", f"{parameters['bin']}/qmgr"]

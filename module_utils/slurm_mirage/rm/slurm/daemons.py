@@ -12,8 +12,7 @@ from typing import Any
 from ... import extras
 from ...base import processes
 from ...base.files import file_digest
-from ...clock import clock_page, instance_clock
-from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, WITHOUT_HWLOC_PLUGINS, DaemonKind, Role
+from ..daemon_kinds import CLOCK, FIRST_CONTROLLER, WITHOUT_HWLOC_PLUGINS, DaemonKind, Role, coordinator
 from . import job_users, second_controller, shared_folder
 from .other_configurations import CONTROLLER_FILES, read_by_controller
 from .wait_reasons import FORMATS
@@ -105,7 +104,7 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
     """All daemons of the instance in `directory`."""
     daemons = [_munged(directory, layout)]
     if layout.event_clock:
-        daemons.append(_clock(directory))
+        daemons.append(coordinator(directory))
     if layout.controller_hostname is not None:
         if layout.database_port:
             daemons += [_mariadbd(directory, layout), _slurmdbd(directory, layout)]
@@ -155,18 +154,6 @@ def _munged(directory: Path, layout: Layout) -> Specification:
         "command": command,
         "digest": file_digest(etc / "munge.key"),
         "ready_file": str(munge_socket(directory)),
-    }
-
-
-def _clock(directory: Path) -> Specification:
-    """The farm adds where the kernel's tasks have their fields, and knows from the clock's page when it is ready."""
-    program = instance_clock.coordinator(directory)
-    return {
-        "kind": CLOCK.name,
-        "name": "clock",
-        "command": [str(program), str(instance_clock.clock_file(directory))],
-        "digest": file_digest(program),
-        "ready_file": str(directory / clock_page.FILE),
     }
 
 

@@ -1,0 +1,81 @@
+/* The quirks of OpenPBS's daemons. openpbs_quirks.h describes the functions. */
+#define _GNU_SOURCE
+#include "openpbs_quirks.h"
+#include "event_clock.h"
+#include "instants.h"
+#include "slurm_quirks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOB "PBS_JOBID" /* NUMBER.SERVER */
+
+static enum { NONE, SERVER, SCHEDULER, COMMUNICATION, NODE, DATABASE } this_daemon;
+
+/* By their programs: pbs_server.bin, pbs_sched, pbs_comm, pbs_mom, and the database server. */
+static int daemon_of(const char *program)
+{
+    static const char *const names[] = {[SERVER] = "pbs_server",
+                                        [SCHEDULER] = "pbs_sched",
+                                        [COMMUNICATION] = "pbs_comm",
+                                        [NODE] = "pbs_mom",
+                                        [DATABASE] = "postgres"};
+    for (int kind = SERVER; kind <= DATABASE; kind++)
+        if (strncmp(program, names[kind], strlen(names[kind])) == 0)
+            return kind;
+    return NONE;
+}
+
+void set_up_openpbs(void)
+{
+    const char *job = getenv(JOB);
+    if (!event_page)
+        return;
+    this_daemon = daemon_of(program_invocation_short_name);
+    if (this_daemon == NODE)
+        event_name_program(OF_NODE, number_in(DAEMON));
+    else if (this_daemon != NONE)
+        event_name_program(OF_CONTROLLER, this_daemon);
+    else if (job)
+        event_name_program(OF_JOB, (uint32_t)strtoul(job, NULL, 10));
+}
+
+bool has_signalled_waits(void)
+{
+    return this_daemon != NONE && this_daemon != DATABASE;
+}
+
+/*
+ * Server and nodes wait for messages and signals, for BASIC_CYCLE at most (Libutil/work_task.c, default_next_task), and then look
+ * whether something is to be done at this instant. A node has nothing of the kind but the limits of its jobs, which it looks at
+ * each 10 to 120 s. So its pass comes each NODE_CYCLE: with a thousand nodes there would be 500 of them in a second. All passes are
+ * at multiples of their cycle since the epoch, so that they are the same in each run, and after a daemon was started again.
+ */
+#define BASIC_CYCLE (2 * SECOND)
+#define NODE_CYCLE (30 * SECOND)
+
+/*
+ * Processes of PostgreSQL wait for so long only to do in advance what others would do later (bgwriter, walwriter, checkpointer), or
+ * to look whether their files are there (postmaster).
+ */
+#define DATABASE_CYCLE SECOND
+
+/*
+ * Server and nodes read the time in each pass, and take it for the present one when they handle the messages that end the next wait
+ * (time_now): a node would write it as the start of a job, up to NODE_CYCLE too early. So they make another pass first.
+ */
+bool passes_before_message(int64_t since)
+{
+    return (this_daemon == NODE || this_daemon == SERVER) && event_now() / SECOND != since / SECOND;
+}
+
+int64_t deadline_of_pass(int64_t limit)
+{
+    int64_t cycle = this_daemon == NODE ? NODE_CYCLE : BASIC_CYCLE;
+    if (this_daemon == DATABASE && limit >= DATABASE_CYCLE)
+        return INT64_MAX;
+    if ((this_daemon == NODE || this_daemon == SERVER) && limit == BASIC_CYCLE)
+        return event_deadline_in(cycle - event_now() % cycle);
+    return event_deadline_in(limit);
+}
