@@ -174,9 +174,9 @@ TABLE: tuple[Knob, ...] = (
         "workload.trace",
         "",
         path_text,
-        "the path of an SWF log (.swf, .swf.gz), of the output of sacct (-P, -p, --json or CSV), of Batsim's jobs.csv, or of an "
-        "archive of mirage-capture",
-        "recorded log: SWF, sacct's output, Batsim's jobs.csv; metrics also reads jobs.csv and sigsleep.log",
+        "the path of an SWF log (.swf, .swf.gz), of the output of sacct (-P, -p, --json or CSV), of Batsim's jobs.csv, of events "
+        "of slurm_sim_tools, of a Parquet table oda.job, or of an archive of mirage-capture",
+        "recorded log: SWF, sacct's output and others; metrics also reads jobs.csv and sigsleep.log",
         OF_SELECT,
         shown="a generated workload",
         is_input=True,

@@ -31,8 +31,8 @@ MEMORY_PER_ROW = 400
 """Bytes of memory for each row, until its metrics are computed."""
 MOST_ROWS, LARGEST = 100_000_000, 16 << 30
 """Rows, and bytes of the columns that are read, unpacked."""
-MOST_NAMES = 10_000
-"""Partitions or QOS whose names the header lists."""
+MOST_LISTED, MOST_NAMES = 10_000, 1_000_000
+"""Partitions or QOS whose names the header lists; names in a column, all of which are unknown if there are more."""
 
 _INSTANTS = ("submit_time", "start_time", "end_time")
 _SECONDS = ("runtime_seconds", "requested_seconds")
@@ -165,7 +165,7 @@ class _Table:
             names = self._names(name)
             if names:
                 numbers[column] = self._replaced(name, {one: number for number, one in enumerate(names, 1)}, pl.Int64())
-            if label and 0 < len(names) <= MOST_NAMES:
+            if label and 0 < len(names) <= MOST_LISTED:
                 header[label] = "\n".join(f"{number} {one}" for number, one in enumerate(names, 1))
         instants = [self._instant(name).min() for name in ("submit_time", "start_time")]
         first = self._collected(first=pl.min_horizontal(instants)).item()
@@ -173,12 +173,11 @@ class _Table:
         if first is not None:
             header["UnixStartTime"] = str(origin)
         frame = self._frame(origin * _TICKS, numbers)
-        self.notes = {
-            note: int(frame[note].sum()) for note in ("cancelled_before_start", "state_unknown", "runtime_contradicts_end")
-        }
+        flags = ("cancelled_before_start", "state_unknown", "runtime_contradicts_end")
+        self.notes |= {note: int(frame[note].sum()) for note in flags}
         processors = pl.max_horizontal("allocated_processors", "requested_processors")
         self.notes["nodes_only"] = 0 if frame.select((processors > 0).any()).item() else int((frame["nodes"] > 0).sum())
-        unused = [*(name for name in ("nodes", "asked_nodes") if not (frame[name] > 0).any()), *self.notes]
+        unused = [*(name for name in ("nodes", "asked_nodes") if not (frame[name] > 0).any()), *flags]
         unused += [] if self.notes["nodes_only"] else ["asked_nodes"]
         unused += [] if frame["state"].count() else ["state"]
         frame = frame.drop(unused, strict=False)
@@ -228,10 +227,13 @@ class _Table:
         return pl.coalesce(texts) if texts else pl.lit(None, pl.String)
 
     def _names(self, name: str) -> list[str]:
-        """The texts of a column that can be names, in alphabetical order."""
+        """The texts of a column that can be names, in alphabetical order; none of more than MOST_NAMES."""
         if not self._one_of(name):
             return []
         names = self._collected(name=self._text(name).unique())
+        if names.height > MOST_NAMES:
+            self.notes[f"too_many_names_in_{name}"] = names.height
+            return []
         return names.select(_plain(pl.col("name"))).to_series().drop_nulls().sort().to_list()
 
     def _replaced(self, name: str, values: Mapping[str, Any], kind: pl.DataType) -> pl.Expr:

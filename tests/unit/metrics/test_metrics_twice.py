@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from real_logs import KTH, real_log
 from schedules import Job, Measured, as_frames, by_looking, by_sweeping, executions, slowly
 
-from mirage.metrics import metrics
+from mirage.metrics import metrics, usage_over_time
 from mirage.metrics.jobs_frame import frame_from_swf
 from mirage.traces import trace
 from slurm_mirage.base.errors import WrongUse
@@ -68,6 +68,20 @@ def agree(found: dict[str, Any], expected: Measured, **tolerance: float) -> None
     for name, group in expected.classes.items():
         del rows[name]["size_max"], rows[name]["runtime_max"]
         same(rows[name], group, **tolerance)
+
+
+@given(schedules(), st.integers(1, 30))
+@settings(deadline=None, max_examples=30)
+def test_changes_sorted_in_slices_give_the_same(jobs: list[Job], most: int) -> None:
+    rows, periods = as_frames(jobs, with_nodes=True)
+
+    def computed() -> dict[str, Any]:
+        return metrics.compute(rows, 8, 4, suspensions=periods, executions=executions(jobs))
+
+    whole = computed()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(usage_over_time, "_SLICE", most)
+        assert computed() == whole
 
 
 @given(schedules(), st.sampled_from(MACHINES), st.booleans())

@@ -116,6 +116,13 @@ def test_rows_keep_their_order(tmp_path: Path) -> None:
     assert (asked == (numbers % 7).clip(1)).all()
 
 
+def test_too_many_names_are_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_table, "MOST_NAMES", 2)
+    log = read(FULL.with_columns(partition=pl.Series(["a", "b", "c", "d"])), tmp_path)
+    assert log.frame["partition"].to_list() == [-1] * 4 and "Partition" not in log.header
+    assert log.notes["too_many_names_in_partition"] == 4
+
+
 def test_durations_and_marks_for_no_value(tmp_path: Path) -> None:
     spans = pl.Series([timedelta(minutes=5), None, timedelta(seconds=7), timedelta(0)])
     frame = FULL.with_columns(requested_seconds=spans, num_cores_req=pl.Series([2**32 - 2, 6, -4, 2**31 - 1]))
