@@ -26,6 +26,7 @@ from mirage.site.site_words import (
     NO_TOPOLOGY,
     NODE_OVERRIDDEN,
     NODE_TAKEN,
+    NOT_COUNTED,
     OF_ACCOUNTS,
     OVERRIDDEN,
     OVERRIDDEN_VALUES,
@@ -350,6 +351,8 @@ def _setting(site: SiteConf, key: str, value: str) -> None:
     if name == "accountingstorageenforce" and not site.accounts:
         _leave_out(site, "", f"limits behind {key}={value}", (SCHEDULING, NO_QOS))
     kept = _kept_parts(site, key, value)
+    if name == "priorityweighttres":
+        kept = _counted_weights(site, "", key, kept)
     if kept:
         site.settings[key] = kept
 
@@ -366,6 +369,16 @@ def _kept_parts(site: SiteConf, key: str, value: str) -> str:
             kept.append(f"{RENAMED_VALUES[word.lower()]}{sign}{number}")
         else:
             kept.append(part)
+    return ",".join(kept)
+
+
+def _counted_weights(site: SiteConf, line: str, word: str, value: str) -> str:
+    """The weights of resources that the cluster counts: without accounting, slurmctld does not start with those of GRES."""
+    parts = [part.strip() for part in value.split(",")]
+    kept = [part for part in parts if site.has_users or "/" not in part.partition("=")[0]]
+    for part in parts:
+        if part not in kept:
+            _leave_out(site, line, f"{word}: {part}", (SCHEDULING, NOT_COUNTED))
     return ",".join(kept)
 
 
@@ -603,6 +616,8 @@ def _partition(
                 _leave_out(site, line, f"{word}={value}", reason)
         elif key == "preemptmode" and not preemption and value.lower() not in ("off", "no"):
             _leave_out(site, line, f"{word}={value}", (SCHEDULING, "no PreemptType that is taken over uses it"))
+        elif key == "tresbillingweights":
+            kept |= {word: weights} if (weights := _counted_weights(site, line, word, value)) else {}
         elif key != "nodes":
             kept[word] = value
     listed = words["nodes"][1] if "nodes" in words else ""

@@ -105,6 +105,7 @@ OVERRIDDEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 NO_TOPOLOGY = "no topology: all nodes are equally near"
 PER_USER = "it counts the jobs of a user, and without accounting all jobs belong to one user"
 NO_LIMITS = "without accounting there are no limits, and slurmctld ends by a signal when it looks for QOS (backfill.c)"
+NOT_COUNTED = "without accounting GRES and licences are not counted (AccountingStorageTRES)"
 WITHOUT_USERS = (PER_USER, NO_LIMITS)
 """Why something is left out of a site's configuration without its users."""
 OVERRIDDEN_VALUES: Mapping[str, Mapping[str, str]] = {

@@ -445,3 +445,22 @@ def test_a_setting_comes_out_letter_by_letter_or_is_refused_with_its_line(
     assert [[key for key, _ in line] for line in written] == [["NodeName"], ["SchedulerParameters"], ["PartitionName", "Nodes"]]
     assert [("SchedulerParameters", read)] in slurm_reader.words(rendered) or not read
     assert read == value or value.startswith('"')
+
+
+@pytest.mark.parametrize(
+    ("accounting", "weights", "billing"),
+    [("yes", "CPU=1000,GRES/gpu=500", "CPU=1.0,GRES/gpu=2.0"), ("no", "CPU=1000", "CPU=1.0")],
+)
+def test_weights_of_gres_are_left_out_without_accounting(accounting: str, weights: str, billing: str, tmp_path: Path) -> None:
+    """slurmctld ends at once with those of a resource that it does not count, and it counts GRES only with accounting."""
+    path = tmp_path / "slurm.conf"
+    path.write_text(
+        "AccountingStorageTRES=gres/gpu\nPriorityType=priority/multifactor\nPriorityWeightTRES=CPU=1000,GRES/gpu=500\n"
+        "NodeName=g1 CPUs=4 Gres=gpu:1\nPartitionName=a Nodes=g1 Default=YES TRESBillingWeights=CPU=1.0,GRES/gpu=2.0\n"
+        "PartitionName=b Nodes=g1 TRESBillingWeights=GRES/gpu=1.0\n"
+    )
+    found = site_conf.read(path, accounting)
+    assert found.settings["PriorityWeightTRES"] == weights
+    assert [one.get("TRESBillingWeights") for one in found.partitions] == [billing, "GRES/gpu=1.0" if accounting == "yes" else None]
+    left_out = [one.what for one in found.left_out if one.why == site_words.NOT_COUNTED]
+    assert len(left_out) == (0 if accounting == "yes" else 3)
