@@ -33,6 +33,7 @@ def _machines(machines: list[Mapping[str, Any]]) -> Table:
             one["label"],
             number(one["nodes"]),
             number(one["processors"]),
+            percent(one["utilisation"]),
             number(one["jobs"]),
             duration(one["wait_mean"]),
             duration(one["wait_p95"]),
