@@ -43,15 +43,9 @@ def _machines(machines: list[Mapping[str, Any]]) -> Table:
         for one in machines
     ]
     headings = (
-        "machine",
-        "nodes",
-        "processors",
-        "jobs",
-        "mean wait",
-        "95 % wait less than",
-        "backlog, mean",
-        "when the last job came",
-    )
+        "machine", "nodes", "processors", "processors used", "jobs", "mean wait", "95 % wait less than", "mean backlog",
+        "backlog at the last submission",
+    )  # fmt: skip
     return Table("Machines", headings, rows)
 
 
