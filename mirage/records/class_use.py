@@ -124,6 +124,7 @@ class _Use:
             "jobs": self.jobs.height,
             "submissions": self.end - self.begin,
             **self._waited(self.jobs),
+            "utilisation": self._utilisation(),
             "scheduler_seconds": clock.get("scheduler_seconds"),
             "classes": [self._of_kind(place) for place in range(len(self.kinds))],
         }
@@ -160,6 +161,12 @@ class _Use:
             "backlog": backlog / (self.end - self.begin) if self.end > self.begin else None,
             "backlog_at_end": left,
         }
+
+    def _utilisation(self) -> float | None:
+        """Share of the time of the processors that jobs could have which they had."""
+        length, since, until = self.end - self.begin, *(col(name).clip(self.begin, self.end) for name in ("start", "end"))
+        room = length * float(self.machine.usable.sum())
+        return float(self.jobs.select((col("processors") * (until - since)).sum()).item()) / room if room > 0 else None
 
     @cached_property
     def _asks(self) -> tuple[list[_Ask], pl.DataFrame]:

@@ -222,7 +222,7 @@ _MACHINE = Object(
         "words": Each(TEXT),
         **dict.fromkeys(("nodes", "processors", "jobs"), COUNT),
         **_OF_JOBS,
-        **dict.fromkeys(("hours_avoided", "cost", "cost_of_an_hour", "scheduler_seconds"), _FIGURE),
+        **dict.fromkeys(("utilisation", "hours_avoided", "cost", "cost_of_an_hour", "scheduler_seconds"), _FIGURE),
         "classes": Each(_NODES_OF_A_CLASS),
     }
 )

@@ -33,6 +33,7 @@ def _machines(machines: list[Mapping[str, Any]]) -> Table:
             one["label"],
             number(one["nodes"]),
             number(one["processors"]),
+            percent(one["utilisation"]),
             number(one["jobs"]),
             duration(one["wait_mean"]),
             duration(one["wait_p95"]),
@@ -42,15 +43,9 @@ def _machines(machines: list[Mapping[str, Any]]) -> Table:
         for one in machines
     ]
     headings = (
-        "machine",
-        "nodes",
-        "processors",
-        "jobs",
-        "mean wait",
-        "95 % wait less than",
-        "backlog, mean",
-        "when the last job came",
-    )
+        "machine", "nodes", "processors", "processors used", "jobs", "mean wait", "95 % wait less than", "mean backlog",
+        "backlog at the last submission",
+    )  # fmt: skip
     return Table("Machines", headings, rows)
 
 

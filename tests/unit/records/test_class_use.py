@@ -24,7 +24,7 @@ def use(run: RunFolder, common: tuple[int, ...] = (1, 2, 3, 4, 5)) -> dict[str, 
 def test_what_is_known_of_each_class(tmp_path: Path) -> None:
     found = use(a_run(tmp_path / "r"))
     assert (found["nodes"], found["processors"], found["jobs"], found["submissions"]) == (4, 16, 5, 100)
-    assert found["wait_mean"] == 22
+    assert found["wait_mean"] == 22 and found["utilisation"] == pytest.approx(620 / 1600)
     old, new, gpus = found["classes"]
     assert [one["names"] for one in (old, new, gpus)] == ["n[1-2]", "n3", "g1"]
     assert [one["new"] for one in (old, new, gpus)] == [False, True, True]

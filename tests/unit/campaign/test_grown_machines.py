@@ -20,6 +20,7 @@ from mirage.experiment.prepare import Prepared
 from mirage.knobs import resolve as knobs
 from mirage.knobs.knobs import Knobs
 from mirage.records.run_folder import RunFolder
+from mirage.reports import growth_page
 from mirage.terminal.screen import Screen
 from mirage.workloads import example_site
 from slurm_mirage.base.errors import WrongUse
@@ -259,6 +260,13 @@ def test_the_page_has_it(finished: Path) -> None:
     for words in ("More nodes", "g1 (new)", "Why new nodes were idle", "QOSMaxJobsPerUserLimit", "Cost while jobs were submitted"):
         assert words in page
     assert "emulated machines of 2 nodes with 8 processors; 4 nodes with 16 processors" in page
+
+
+def test_each_cell_has_its_heading(finished: Path) -> None:
+    conclusion(finished)
+    tables = [part.table for part in growth_page.section(RunFolder(finished).comparison["growth"]).parts if part.table is not None]
+    assert len(tables) == 5
+    assert all(len(row) == len(table.headings) for table in tables for row in table.rows)
 
 
 def test_a_price_over_a_life_time_counts_for_the_time_of_submissions(finished: Path) -> None:
