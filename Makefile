@@ -231,7 +231,7 @@ infra: $(STAMP) ## look at the running cluster from outside (testinfra)
 	$(BIN)/pytest -m cluster tests/infra $(wildcard mirage_extras/*/tests) --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
 
 .PHONY: bench
-bench: $(STAMP) ## PART of scale, clock, fidelity, errors, estimates, gate, metrics, coverage, pace (BASE=folder), resize (FULL=yes); without: nodes, submissions, sigsleep
+bench: $(STAMP) ## PART of scale, clock, fidelity, errors, estimates, gate, metrics, coverage, pace (BASE=folder), resize (FULL=yes), rest; without: nodes, submissions, sigsleep
 	@$(BIN)/python -m benchmarks $(PART) $(if $(PART),$(if $(filter yes,$(FULL)),1024))
 
 .PHONY: clean

@@ -29,6 +29,7 @@ from slurm_mirage.clock import instance_clock
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.extras.sandbox import configuration, users
 from slurm_mirage.extras.sandbox.daemons import INSIDE, USER_NAMESPACE
+from slurm_mirage.extras.sandbox.instance import pausing
 from slurm_mirage.farm import isolation
 from slurm_mirage.rm.slurm.conf import render_settings
 
@@ -61,9 +62,9 @@ class Small:
         self.ports = _free_ports(4)
         self.processes: list[subprocess.Popen[bytes]] = []
         own = (self.account.pw_uid, self.account.pw_gid)
-        for name in ("etc", "lib", "users", "munge", "run", "state", "log", "spool"):
+        for name in ("etc", "lib", "users", "transfer", "munge", "run", "runs", "state", "log", "spool"):
             (directory / name).mkdir()
-            if name not in ("etc", "lib", "users"):
+            if name not in ("etc", "lib", "users", "transfer"):
                 os.chown(directory / name, *own)
         os.chown(directory / "munge", own[0], users.GROUP)
         for name, mode in (("munge", 0o710), ("state", 0o700), ("", 0o755)):
@@ -297,3 +298,28 @@ def test_a_job_of_the_api_belongs_to_the_tokens_user(small: Small) -> None:
     assert {one["job_id"]: one["user_name"] for one in client.get("jobs")["jobs"]}[job] == "anna"
     until(lambda: (folder / "from_rest").exists() and (folder / "from_rest").read_text(), "the job ends")
     assert int((folder / "from_rest").read_text()) in NAMED_USERS
+
+
+def test_a_pause_suspends_what_runs_and_what_waits_does_not_start(small: Small) -> None:
+    def states() -> dict[str, str]:
+        return dict(line.split() for line in small.run("squeue -h -o '%A %t'").splitlines())
+
+    def bring(state: str) -> dict[str, Any]:
+        return pausing.apply({"directory": str(small.directory), "user": ACCOUNT, "state": state}, False)
+
+    assert bring("resumed") == {"changed": False, "jobs": 0}
+    running = [small.run("sbatch --parsable -n2 -o /dev/null --wrap 'sleep 1000'", user).strip() for user in ("anna", "bert")]
+    until(lambda: all(states().get(job) == "R" for job in running), "both run")
+    waiting = small.run("sbatch --parsable -n1 -o /dev/null --wrap 'sleep 1000'", "anna").strip()
+    for changed in (True, False):  # a call that was killed is repeated
+        assert bring("paused") == {"changed": changed, "jobs": 2}
+    assert states() == {**dict.fromkeys(running, "S"), waiting: "PD"}
+    late = small.run("sbatch --parsable -n1 -o /dev/null --wrap 'sleep 1000'", "bert").strip()
+    assert states()[late] == "PD"
+    small.run(f"scancel {running[1]}", "bert")
+    until(lambda: running[1] not in states(), "a suspended job is cancelled")
+    assert states() == {running[0]: "S", waiting: "PD", late: "PD"}
+    assert bring("resumed") == {"changed": True, "jobs": 1}
+    assert not (small.directory / pausing.RECORD).exists()
+    until(lambda: set(states().values()) == {"R"}, "all run")
+    small.run("scancel -u anna; scancel -u bert")
