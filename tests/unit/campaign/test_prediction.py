@@ -133,6 +133,9 @@ def test_its_page_has_each_job_and_course(site: Path, tmp_path: Path) -> None:
     assert "../now-3/report.html" in text and "<svg" in text
 
 
+_GIVEN: tuple[dict[str, str], ...] = ({}, {"JOB": "7"}, {"SEED": "2"})
+
+
 def test_the_runs_are_beside_the_prediction(site: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(runs, "RESULTS", tmp_path)
     made = prediction.Prediction.of(courses(site, RUN="x", REPLICAS="3"))
@@ -140,3 +143,5 @@ def test_the_runs_are_beside_the_prediction(site: Path, monkeypatch: pytest.Monk
     inputs: list[Any] = [run.order.inputs(made.order.knobs.jobs.shrinks) for run in made.runs]
     assert len({one["TRACE"] for one in inputs}) == 3
     assert made.inputs["REPLICAS"] == "3"
+    of_all, of_one, other = (prediction.Prediction.of(courses(site, REPLICAS="1", **given)).folder.name for given in _GIVEN)
+    assert of_all == of_one != other and of_all.startswith("predict-")
