@@ -59,7 +59,7 @@ def capture(knobs: Knobs, screen: Screen) -> Ending:
         raise WrongUse(f"cluster {cluster.name} is one of {owner}; only Slurm's records can be captured", parameter="cluster")
     begin, end = knobs.workload.begin or "", knobs.workload.end or ""
     if end and knobs.output.now == "yes":
-        raise WrongUse("NOW=yes says that too; give TO, or NOW", parameter="to")
+        raise WrongUse("the window ends now with NOW=yes; it may be nothing then", parameter="to", value=end)
     new = path.with_name(f"{path.name}.new")
     try:
         _run(command(directory, cluster.name, begin, end, knobs.output.now), new, screen)

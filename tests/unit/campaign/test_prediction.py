@@ -94,6 +94,9 @@ def played(made: Courses, folder: Path, count: int) -> list[Path]:
         starts = [*(made.queue.instant + waits[:-1]), None, *[made.queue.instant + 1.0] * made.queue.running.height]
         numbers = [*made.queue.waiting["job_number"], *made.queue.running["job_number"]]
         pl.DataFrame({"id": numbers, "start": starts}).write_csv(run / "jobs.csv")
+        # The second one starts a minute from now, and is preempted.
+        early = pl.DataFrame({"job": [numbers[1]], "start": [made.queue.instant + 60.0], "end": [made.queue.instant + 90.0]})
+        early.write_csv(run / "executions.csv")
         Ending("ok" if number > 1 else "inconclusive", "").store(run)
     folder.mkdir()
     return folders
@@ -108,6 +111,7 @@ def test_the_answer_is_that_of_the_courses(site: Path, tmp_path: Path, capsys: p
     first, last = content["jobs"][0], content["jobs"][-1]
     assert first["start_50"] == pytest.approx(300, abs=1) and first["courses"] == [100, 200, 300, 400, 500]
     assert first["from_90"] < first["from_50"] < first["start_50"] < first["to_50"] < first["start_90"] < first["to_90"]
+    assert content["jobs"][1]["courses"] == [60] * 5
     assert last["start_50"] is None and last["courses"] == [None] * 5
     assert content["not_placed"] == 0
     lines = (folder / STARTS_FILE).read_text().splitlines()
