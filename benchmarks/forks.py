@@ -136,7 +136,7 @@ def fork(jobs: pl.DataFrame, starts: Times, instant: float) -> tuple[Queue, Time
     """
     known = jobs.with_columns(start=starts, job_number=pl.int_range(1, pl.len() + 1)).filter(pl.col("submit") < instant)
     end = pl.col("start") + pl.col("run")
-    columns = {
+    columns: dict[str, pl.Expr | str] = {
         "job_number": "job_number", "submit": "submit", "requested_time": "limit", "user": "user",
         "wait": pl.when(pl.col("start") <= instant).then(pl.col("start") - pl.col("submit")).otherwise(-1.0),
         "run_time": pl.when(end <= instant).then("run").otherwise(-1.0),
@@ -186,7 +186,8 @@ def simulate(log: Path, processors: int, count: int) -> dict[str, Any]:
     jobs = frame.select(
         "user", "submit", limit=limit, run=pl.min_horizontal("run_time", limit), processors=pl.col("allocated_processors")
     )
-    starts = schedule(*(jobs[name].to_numpy() for name in ("submit", "processors", "run", "limit")), processors, "easy")
+    submit, wide, run, requested = (jobs[name].to_numpy() for name in ("submit", "processors", "run", "limit"))
+    starts = schedule(submit, wide, run, requested, processors, "easy")
     at = [instant + 0.5 for instant in instants(jobs.with_columns(start=starts), count)]
     waits, courses = predicted(jobs, starts, at, processors)
     return errors(waits, quantiles(courses, (*FIFTY, *NINETY)), quantiles(courses, (0.5,))[:, 0])

@@ -33,7 +33,7 @@ def log(*rows: dict[str, Any], begin: int = 0) -> Trace:
     usual |= {"requested_processors": 1, "array_job": None, "array_task": None, "array_limit": None, "account": "a", "request": ""}
     made = [{**usual, "job_number": number, **row} for number, row in enumerate(rows, 1)]
     more = dict.fromkeys(("array_job", "array_task", "array_limit"), pl.Int64)
-    schema = {**swf.SCHEMA, "state": pl.String, **more, "account": pl.String, "request": pl.String}
+    schema: dict[str, Any] = {**swf.SCHEMA, "state": pl.String, **more, "account": pl.String, "request": pl.String}
     return Trace(pl.DataFrame(made, schema=schema), {"UnixStartTime": str(begin)}, {}, "sacct", "")
 
 
