@@ -100,6 +100,23 @@ def test_tasks_that_wait_are_jobs_of_their_own() -> None:
     assert jobs["id"].to_list() == queue.waiting["job_number"].to_list()
 
 
+def test_what_happened_after_the_instant_is_undone() -> None:
+    """sacct is asked after squeue: 10 ran until later, 11 started later, 12 was submitted later, 13 was cancelled later."""
+    later = [
+        {"submit": 9000, "wait": 500, "run_time": 600, "status": 1, "state": COMPLETED},
+        {"submit": 9100, "wait": 950, "run_time": 20, "status": 1, "state": COMPLETED},
+        {"submit": 10_001, "wait": 0, "run_time": 20, "status": 1, "state": COMPLETED},
+        {"submit": 9200, "wait": 900, "run_time": -1, "status": 5, "state": "CANCELLED"},
+    ]
+    queue = queue_of(log(*BEFORE, *later), NOW, [waiting(11)], {})
+    assert queue.running.select("job_number", "elapsed").rows() == [(10, 500.0)]
+    assert queue.waiting.select("name", "promised").rows() == [("11", None), ("13", None)]
+    assert queue.left == {}
+    jobs = submitted(course(queue))
+    assert jobs.filter(pl.col("preset") == QUEUED)["id"].to_list() == [11, 13]
+    assert jobs.filter(pl.col("preset") == RUNNING)["id"].to_list() == [10]
+
+
 def test_what_is_not_continued_is_counted() -> None:
     queue = queue_of(log(*BEFORE, WAITING_JOB, WAITING_JOB), NOW, [waiting(10, is_held=True), waiting(11), waiting(99)], {})
     assert queue.waiting["name"].to_list() == ["11"]
