@@ -60,11 +60,13 @@ class Queue:
         """One course: the log of the jobs that run and wait, and of those that come within `horizon` seconds."""
         col, ended = pl.col, pl.lit(_COMPLETED, pl.Int64).alias("status")
         course = Course(self._ended, _jobs(self.running, "elapsed"), rng)
-        run = self.running.with_columns(ended, run_time=pl.Series(course.running, dtype=pl.Float64))
+        # The selection begins now: what was submitted in this second is before it.
+        before = pl.min_horizontal("submit", pl.lit(self.instant - 1))
+        run = self.running.with_columns(ended, run_time=pl.Series(course.running, dtype=pl.Float64), submit=before)
         wait = self.waiting.with_columns(
             ended,
             run_time=pl.Series(course.draw(_jobs(self.waiting)), dtype=pl.Float64),
-            submit=pl.min_horizontal("submit", pl.lit(self.instant - 1)),
+            submit=before,
         ).with_columns(wait=self.instant + 1 - col("submit"))
         come = self._arrivals(rng, horizon)
         unknown = come.filter(col("run_time") <= 0, col("status") != CANCELLED)

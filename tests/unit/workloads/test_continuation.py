@@ -100,6 +100,12 @@ def test_tasks_that_wait_are_jobs_of_their_own() -> None:
     assert jobs["id"].to_list() == queue.waiting["job_number"].to_list()
 
 
+def test_jobs_of_this_second_are_in_the_queue() -> None:
+    both = [RUNNING_JOB | {"submit": NOW, "wait": 0}, WAITING_JOB | {"submit": NOW}]
+    jobs = submitted(course(queue_of(log(*BEFORE, *both), NOW, [waiting(11)], {})))
+    assert jobs.filter(pl.col("preset") != "").select("id", "preset").rows() == [(10, RUNNING), (11, QUEUED)]
+
+
 def test_what_happened_after_the_instant_is_undone() -> None:
     """sacct is asked after squeue: 10 ran until later, 11 started later, 12 was submitted later, 13 was cancelled later."""
     later = [
