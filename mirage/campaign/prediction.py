@@ -5,10 +5,11 @@ results/RUN has predict.json, starts.csv and report.html, and each course a run 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,9 @@ class Prediction:
         count = knobs.campaign.replicas or COURSES
         order = Order(knobs, preflight.inventory(knobs.cluster), preflight.config(knobs.scheduler), courses.source)
         inputs = {**order.inputs(knobs.jobs.shrinks), "REPLICAS": str(count)}
-        folder = runs.RESULTS / runs.name_for(knobs.output.run, knobs.workload.site, inputs, datetime.now())
+        # Without RUN the name follows from the inputs, so that the same command, also with another JOB, finds it again.
+        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+        folder = runs.RESULTS / (knobs.output.run or f"predict-{digest[:10]}")
         made = []
         for number in range(1, count + 1):
             own = replace(order, source=courses.source_of(number))

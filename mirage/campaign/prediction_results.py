@@ -14,7 +14,7 @@ from rich.table import Table
 from mirage.experiment.courses import Courses
 from mirage.experiment.endings import Ending
 from mirage.records import start_estimates
-from mirage.records.file_names import ESTIMATES_FILE, JOBS_FILE, PREDICTION_FILE, STARTS_FILE
+from mirage.records.file_names import ESTIMATES_FILE, EXECUTIONS_FILE, JOBS_FILE, PREDICTION_FILE, STARTS_FILE
 from mirage.reports.prediction_page import remarks, text_of
 from mirage.statistics.start_intervals import FIFTY, NINETY, quantiles
 from mirage.terminal.screen import Screen
@@ -85,9 +85,14 @@ def _known(value: float) -> float | None:
 
 
 def _starts(run: Path, instant: float) -> dict[int, float]:
-    """Seconds from now to the start of each job in a course, by its number there."""
-    rows = pl.read_csv(run / JOBS_FILE, columns=["id", "start"], schema_overrides={"id": pl.Int64, "start": pl.Float64})
-    return {number: start - instant for number, start in rows.iter_rows() if start is not None}
+    """Seconds from now to the first start of each job in a course, by its number there: a job that is preempted starts again."""
+    kinds = {"id": pl.Int64, "job": pl.Int64, "start": pl.Float64}
+    tables = [pl.read_csv(run / JOBS_FILE, columns=["id", "start"], schema_overrides=kinds)]
+    if (run / EXECUTIONS_FILE).is_file():
+        lost = pl.read_csv(run / EXECUTIONS_FILE, columns=["job", "start"], schema_overrides=kinds)
+        tables.append(lost.rename({"job": "id"}))
+    first = pl.concat(tables).drop_nulls().group_by("id").agg(pl.col("start").min() - instant)
+    return dict(first.iter_rows())
 
 
 def _as_csv(jobs: Sequence[Mapping[str, Any]], courses: int) -> str:

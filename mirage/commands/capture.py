@@ -48,6 +48,9 @@ def capture(knobs: Knobs, screen: Screen) -> Ending:
     if not knobs.output.archive:
         path.parent.mkdir(exist_ok=True)
     writable(path, "archive")
+    begin, end = knobs.workload.begin or "", knobs.workload.end or ""
+    if end and knobs.output.now == "yes":
+        raise WrongUse("the window ends now with NOW=yes; it may be nothing then", parameter="to", value=end)
     preflight.privileges(cluster)
     directory = preflight.instance_directory(cluster)
     if not directory.exists():
@@ -57,9 +60,6 @@ def capture(knobs: Knobs, screen: Screen) -> Ending:
     if (manager := manager_of(directory)) != DEFAULT:
         owner = IMPLEMENTATIONS[manager].records.names.manager
         raise WrongUse(f"cluster {cluster.name} is one of {owner}; only Slurm's records can be captured", parameter="cluster")
-    begin, end = knobs.workload.begin or "", knobs.workload.end or ""
-    if end and knobs.output.now == "yes":
-        raise WrongUse("NOW=yes says that too; give TO, or NOW", parameter="to")
     new = path.with_name(f"{path.name}.new")
     try:
         _run(command(directory, cluster.name, begin, end, knobs.output.now), new, screen)

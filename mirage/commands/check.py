@@ -16,7 +16,7 @@ from mirage.campaign.conclusion import computed, members_of
 from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs.knobs import Knobs
-from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, SEARCH_FILE, SWEEP_FILE
+from mirage.records.file_names import COMPARISON_FILE, METRICS_FILE, PREDICTION_FILE, SEARCH_FILE, SWEEP_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -85,6 +85,9 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
             if (run / METRICS_FILE).is_file():
                 yield from _of_run(run, version)
         yield folder / SWEEP_FILE, _same(folder / SWEEP_FILE, sweep_table.content(runs).encode())
+    elif (folder / PREDICTION_FILE).is_file():
+        for name in RunFolder(folder).prediction["courses"]:
+            yield from _of_run(folder.parent / name, version)
     else:
         yield from _of_run(folder, version)
     for path, text in report.pages(folder)[1].items():

@@ -18,8 +18,8 @@ from mirage.traces.trace import Trace
 from mirage.workloads.continuation import HOUR, WEEK, Queue, queue_of
 from slurm_mirage.base.errors import WrongUse
 
-BEYOND = 2.0
-"""Jobs come for so many times as long as the last waiting job waits by a quick simulation."""
+BEYOND, AT_LEAST = 1.5, HOUR
+"""Jobs come for so many times as long as the last waiting job waits by a quick simulation; seconds."""
 _UNSHRUNK = Decimal(100)
 
 
@@ -93,4 +93,4 @@ def _horizon(queue: Queue, machine: int, seed: int) -> float:
     limit = np.maximum(here["requested_time"].to_numpy() - passed, run)
     wide = here.select(pl.max_horizontal("requested_processors", "allocated_processors").clip(1, machine)).to_series().to_numpy()
     starts = schedule(np.zeros(here.height), wide, run, limit, machine, "easy")
-    return float(np.clip(BEYOND * starts.max() + HOUR, HOUR, WEEK))
+    return float(np.clip(BEYOND * starts.max(), AT_LEAST, WEEK))

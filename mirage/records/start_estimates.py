@@ -24,11 +24,11 @@ UNIT = 60.0
 col = pl.col
 
 
-def estimates(path: Path, time: TimeMap, ids: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+def estimates(path: Path, time: TimeMap, ids: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFrame:
     """The rows of start_estimates.csv, by job and instant; none without the file `path` (PROMISES_FILE). Torn lines, jobs that
-    never started, and plans made after the start are left out.
+    never started, and plans made after the last start are left out.
 
-    ids: id and slurm_id of the jobs. jobs: columns of jobs.csv
+    ids: id and slurm_id of the jobs. starts: job and start of each execution; the first one after a plan counts
     """
     if not path.exists():
         return pl.DataFrame(schema=SCHEMA)
@@ -39,15 +39,13 @@ def estimates(path: Path, time: TimeMap, ids: pl.DataFrame, jobs: pl.DataFrame) 
         col("job_id").cast(pl.Int64, strict=False),
         col("planned").cast(pl.Float64, strict=False),
     )
-    return (
-        named.drop_nulls()
-        .join(ids.drop_nulls().select(job="id", job_id="slurm_id"), on="job_id")
-        .join(jobs.select(job="id", start=col("start").cast(pl.Float64)).drop_nulls(), on="job")
-        .select("job", at=_trace(time, "virtual"), promised=_trace(time, "planned"), start="start")
-        .filter(col("at") <= col("start") + 1.0)
-        .sort("job", "at")
-        .cast(SCHEMA)  # type: ignore[arg-type]
-    )
+    plans = named.drop_nulls().join(ids.drop_nulls().select(job="id", job_id="slurm_id"), on="job_id")
+    plans = plans.select("job", at=_trace(time, "virtual"), promised=_trace(time, "planned")).sort("at")
+    # Slurm's record resolves a second.
+    came = starts.select("job", "start", until=col("start").cast(pl.Float64) + 1.0).drop_nulls().sort("until")
+    joined = plans.join_asof(came, left_on="at", right_on="until", by="job", strategy="forward", check_sortedness=False)
+    joined = joined.drop_nulls("start")
+    return joined.select(col(name).cast(kind) for name, kind in SCHEMA.items()).sort("job", "at")
 
 
 def _trace(time: TimeMap, name: str) -> pl.Expr:

@@ -12,6 +12,7 @@ import altair as alt
 import polars as pl
 
 from mirage.records.run_folder import RunFolder
+from mirage.records.start_estimates import AT_SUBMISSION, HORIZONS
 from mirage.reports import theme
 from mirage.reports.measures import inputs
 from mirage.reports.page import Part, Section, Table, Verdict, report
@@ -108,7 +109,8 @@ def _plans(errors: Mapping[str, Any]) -> Table:
             name, str(one["plans"]), ("-" if one["late"] < 0 else "") + about(abs(one["late"])), about(one["error"]),
             f"{one['log10']:.2f}", percent(one["within_minute"]),
         )
-        for name, one in errors.items()
+        for name in (AT_SUBMISSION, *HORIZONS)
+        if (one := errors.get(name)) is not None
     ]  # fmt: skip
     return Table("Slurm's plans beside the starts", headings, rows)
 

@@ -89,7 +89,10 @@ def results(
     interval = bounds.backfill_cycle_seconds * record.time.second
     reasons = wait_causes.read_reasons(run.path / REASONS_FILE, record.time, run.manager, record.evidence.select("id", "slurm_id"))
     spans = run_files.rounded(wait_causes.waits(record, run.read_plan(), jobs, reasons, layout, run.scheduling, interval))
-    promised = start_estimates.estimates(run.path / PROMISES_FILE, record.time, record.evidence.select("id", "slurm_id"), jobs)
+    began = pl.concat(
+        [jobs.select(job="id", start="start"), record.tables.executions.select("job", "start")], how="vertical_relaxed"
+    )
+    promised = start_estimates.estimates(run.path / PROMISES_FILE, record.time, record.evidence.select("id", "slurm_id"), began)
     if not promised.is_empty():
         member["start_estimates"] = start_estimates.summary(promised)
     users = record.evidence.select("id", "user")

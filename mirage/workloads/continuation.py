@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from mirage.site.now import Waiting
+from mirage.site.now import PENDING, Waiting
 from mirage.traces.trace import Trace
 from mirage.workloads.presets import CANCELLED
 from mirage.workloads.run_times import Course, Jobs
@@ -60,11 +60,13 @@ class Queue:
         """One course: the log of the jobs that run and wait, and of those that come within `horizon` seconds."""
         col, ended = pl.col, pl.lit(_COMPLETED, pl.Int64).alias("status")
         course = Course(self._ended, _jobs(self.running, "elapsed"), rng)
-        run = self.running.with_columns(ended, run_time=pl.Series(course.running, dtype=pl.Float64))
+        # The selection begins now: what was submitted in this second is before it.
+        before = pl.min_horizontal("submit", pl.lit(self.instant - 1))
+        run = self.running.with_columns(ended, run_time=pl.Series(course.running, dtype=pl.Float64), submit=before)
         wait = self.waiting.with_columns(
             ended,
             run_time=pl.Series(course.draw(_jobs(self.waiting)), dtype=pl.Float64),
-            submit=pl.min_horizontal("submit", pl.lit(self.instant - 1)),
+            submit=before,
         ).with_columns(wait=self.instant + 1 - col("submit"))
         come = self._arrivals(rng, horizon)
         unknown = come.filter(col("run_time") <= 0, col("status") != CANCELLED)
@@ -157,9 +159,10 @@ def _with_nice(text: str, ahead: int) -> str:
 def queue_of(trace: Trace, instant: float, waiting: Sequence[Waiting], shares: Mapping[tuple[int, str], int]) -> Queue:
     """The state at `instant` (seconds of the trace) of a log that ends then. waiting: the queue as squeue has it.
 
-    Jobs of the log that neither have ended nor are in the queue have ended meanwhile, and are left out.
+    sacct was asked later than squeue: what happened after the instant is undone, and jobs that had left the queue follow it.
     """
-    frame, col = trace.frame, pl.col
+    frame, col = _as_of(trace.frame, instant), pl.col
+    trace = replace(trace, frame=frame)
     running = frame.filter(col("state").is_in(RUNS), col("wait") >= 0, col("run_time") <= 0)
     elapsed = instant - col("submit") - col("wait") - (col("suspended").fill_null(0) if "suspended" in frame.columns else 0.0)
     running = running.unique("job_number", keep="last", maintain_order=True).with_columns(elapsed=elapsed.clip(0.0))
@@ -180,6 +183,13 @@ def queue_of(trace: Trace, instant: float, waiting: Sequence[Waiting], shares: M
         orient="row",
     )
     found = _found(pending, wanted)
+    known = [one.number for one in waiting]
+    gone = pending.filter(col(_LATER), ~col("job_number").is_in(known), ~_of_any_array(pending, known)).sort("submit")
+    places = pl.int_range(wanted.height, wanted.height + pl.len())
+    names = pl.col("job_number").cast(pl.String)
+    unknown = pl.lit(None, pl.Float64)
+    gone = gone.with_columns(place=places, name=names, ahead=pl.lit(0, pl.Int64), promised=unknown)
+    found = pl.concat([found, gone.select(found.columns)])
     last = _last_number(frame)
     repeated = ~col("job_number").is_first_distinct()
     rows = found.sort("place").with_columns(
@@ -188,15 +198,40 @@ def queue_of(trace: Trace, instant: float, waiting: Sequence[Waiting], shares: M
     )
     left = {
         "held: they start when someone releases them": sum(one.is_held for one in waiting),
-        "in the queue, but not in sacct's record": wanted.height - rows.height,
+        "in the queue, but not in sacct's record": wanted.height + gone.height - rows.height,
     }
+    trace, running, rows = replace(trace, frame=frame.drop(_LATER)), running.drop(_LATER), rows.drop(_LATER)
     return Queue(trace, instant, running, rows, {reason: count for reason, count in left.items() if count}, shares)
+
+
+_LATER = "left the queue later"
+
+
+def _as_of(frame: pl.DataFrame, instant: float) -> pl.DataFrame:
+    """The log as it was at an instant, with a column _LATER: whether the job left the queue after that."""
+    col, when = pl.col, pl.when
+    suspended = col("suspended").fill_null(0) if "suspended" in frame.columns else 0.0
+    start = col("submit") + col("wait")
+    known = frame.filter(col("submit") <= instant)
+    known = known.with_columns(((col("wait") >= 0) & (start > instant)).alias(_LATER))
+    runs = ~col(_LATER) & (col("run_time") > 0) & (col("wait") >= 0) & (start + col("run_time") + suspended > instant)
+    return known.with_columns(
+        state=when(col(_LATER)).then(pl.lit(PENDING)).when(runs).then(pl.lit(RUNS[0])).otherwise("state"),
+        wait=when(col(_LATER)).then(-1.0).otherwise("wait"),
+        run_time=when(col(_LATER) | runs).then(-1.0).otherwise("run_time"),
+        status=when(col(_LATER) | runs).then(-1).otherwise("status"),
+    )
+
+
+def _of_any_array(pending: pl.DataFrame, numbers: Sequence[int]) -> pl.Expr:
+    """Whether a job is a task of an array that is in the queue."""
+    return pl.col("array_job").is_in(numbers).fill_null(False) if "array_job" in pending.columns else pl.lit(False)
 
 
 def _found(pending: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
     """The rows of the log for the jobs of the queue: a task that has no row has that of its array."""
     if "array_job" not in pending.columns:
-        return pending.join(wanted, left_on="job_number", right_on="number")
+        return pending.join(wanted, left_on="job_number", right_on="number").drop("task")
     tasks = pending.filter(pl.col("array_task").is_not_null())
     own = tasks.join(wanted, left_on=["array_job", "array_task"], right_on=["number", "task"])
     rest = wanted.join(own, on="place", how="anti")

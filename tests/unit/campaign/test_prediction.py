@@ -94,6 +94,9 @@ def played(made: Courses, folder: Path, count: int) -> list[Path]:
         starts = [*(made.queue.instant + waits[:-1]), None, *[made.queue.instant + 1.0] * made.queue.running.height]
         numbers = [*made.queue.waiting["job_number"], *made.queue.running["job_number"]]
         pl.DataFrame({"id": numbers, "start": starts}).write_csv(run / "jobs.csv")
+        # The second one starts a minute from now, and is preempted.
+        early = pl.DataFrame({"job": [numbers[1]], "start": [made.queue.instant + 60.0], "end": [made.queue.instant + 90.0]})
+        early.write_csv(run / "executions.csv")
         Ending("ok" if number > 1 else "inconclusive", "").store(run)
     folder.mkdir()
     return folders
@@ -108,6 +111,7 @@ def test_the_answer_is_that_of_the_courses(site: Path, tmp_path: Path, capsys: p
     first, last = content["jobs"][0], content["jobs"][-1]
     assert first["start_50"] == pytest.approx(300, abs=1) and first["courses"] == [100, 200, 300, 400, 500]
     assert first["from_90"] < first["from_50"] < first["start_50"] < first["to_50"] < first["start_90"] < first["to_90"]
+    assert content["jobs"][1]["courses"] == [60] * 5
     assert last["start_50"] is None and last["courses"] == [None] * 5
     assert content["not_placed"] == 0
     lines = (folder / STARTS_FILE).read_text().splitlines()
@@ -133,6 +137,9 @@ def test_its_page_has_each_job_and_course(site: Path, tmp_path: Path) -> None:
     assert "../now-3/report.html" in text and "<svg" in text
 
 
+_GIVEN: tuple[dict[str, str], ...] = ({}, {"JOB": "7"}, {"SEED": "2"})
+
+
 def test_the_runs_are_beside_the_prediction(site: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(runs, "RESULTS", tmp_path)
     made = prediction.Prediction.of(courses(site, RUN="x", REPLICAS="3"))
@@ -140,3 +147,5 @@ def test_the_runs_are_beside_the_prediction(site: Path, monkeypatch: pytest.Monk
     inputs: list[Any] = [run.order.inputs(made.order.knobs.jobs.shrinks) for run in made.runs]
     assert len({one["TRACE"] for one in inputs}) == 3
     assert made.inputs["REPLICAS"] == "3"
+    of_all, of_one, other = (prediction.Prediction.of(courses(site, REPLICAS="1", **given)).folder.name for given in _GIVEN)
+    assert of_all == of_one != other and of_all.startswith("predict-")

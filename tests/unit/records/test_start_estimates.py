@@ -15,13 +15,14 @@ from slurm_mirage.clock.clock import Clock
 
 ZERO = 1_700_000_000
 TIME = TimeMap(Clock(real_ns=0, virtual_ns=ZERO * 10**9, speed=1.0), origin=500.0)
-IDS = pl.DataFrame({"id": [1, 2, 3], "slurm_id": [11, 12, None]}, schema={"id": pl.Int64, "slurm_id": pl.Int64})
-JOBS = pl.DataFrame({"id": [1, 2, 3], "start": [1500.0, None, 700.0]})
+IDS = pl.DataFrame({"id": [1, 2, 3, 4], "slurm_id": [11, 12, 13, None]}, schema={"id": pl.Int64, "slurm_id": pl.Int64})
+STARTS = pl.DataFrame({"job": [1, 2, 3, 3], "start": [1500.0, None, 900.0, 700.0]})
+"""Job 3 was requeued."""
 
 
 def of(path: Path, *lines: str) -> pl.DataFrame:
     (path / "promises.csv").write_text("virtual,job_id,start\n" + "".join(f"{line}\n" for line in lines))
-    return start_estimates.estimates(path / "promises.csv", TIME, IDS, JOBS)
+    return start_estimates.estimates(path / "promises.csv", TIME, IDS, STARTS)
 
 
 def test_plans_are_trace_seconds_beside_the_start_of_the_job(tmp_path: Path) -> None:
@@ -31,9 +32,14 @@ def test_plans_are_trace_seconds_beside_the_start_of_the_job(tmp_path: Path) -> 
     assert start_estimates.read(tmp_path / "a.csv").equals(found)
 
 
+def test_the_first_start_after_a_plan_counts(tmp_path: Path) -> None:
+    found = of(tmp_path, f"{ZERO + 100},13,{ZERO + 120}", f"{ZERO + 300},13,{ZERO + 400}", f"{ZERO + 500},13,{ZERO + 600}")
+    assert found.rows() == [(3, 600.0, 620.0, 700.0), (3, 800.0, 900.0, 900.0)]
+
+
 def test_torn_lines_and_plans_after_the_start_are_left_out(tmp_path: Path) -> None:
     assert of(tmp_path, "x,11,5", f"{ZERO},11", f"{ZERO + 2000},11,{ZERO + 2001}", f"{ZERO},11,").is_empty()
-    assert start_estimates.estimates(tmp_path / "none.csv", TIME, IDS, JOBS).is_empty()
+    assert start_estimates.estimates(tmp_path / "none.csv", TIME, IDS, STARTS).is_empty()
 
 
 def test_errors_by_the_time_until_the_planned_start() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import forks
 from mirage.simulation.simulation import schedule
 from mirage.site.now import Waiting
 from mirage.statistics.start_intervals import FIFTY, NINETY, coverage, quantiles
@@ -32,7 +33,7 @@ def log(*rows: dict[str, Any], begin: int = 0) -> Trace:
     usual |= {"requested_processors": 1, "array_job": None, "array_task": None, "array_limit": None, "account": "a", "request": ""}
     made = [{**usual, "job_number": number, **row} for number, row in enumerate(rows, 1)]
     more = dict.fromkeys(("array_job", "array_task", "array_limit"), pl.Int64)
-    schema = {**swf.SCHEMA, "state": pl.String, **more, "account": pl.String, "request": pl.String}
+    schema: dict[str, Any] = {**swf.SCHEMA, "state": pl.String, **more, "account": pl.String, "request": pl.String}
     return Trace(pl.DataFrame(made, schema=schema), {"UnixStartTime": str(begin)}, {}, "sacct", "")
 
 
@@ -99,6 +100,29 @@ def test_tasks_that_wait_are_jobs_of_their_own() -> None:
     assert jobs["id"].to_list() == queue.waiting["job_number"].to_list()
 
 
+def test_jobs_of_this_second_are_in_the_queue() -> None:
+    both = [RUNNING_JOB | {"submit": NOW, "wait": 0}, WAITING_JOB | {"submit": NOW}]
+    jobs = submitted(course(queue_of(log(*BEFORE, *both), NOW, [waiting(11)], {})))
+    assert jobs.filter(pl.col("preset") != "").select("id", "preset").rows() == [(10, RUNNING), (11, QUEUED)]
+
+
+def test_what_happened_after_the_instant_is_undone() -> None:
+    """sacct is asked after squeue: 10 ran until later, 11 started later, 12 was submitted later, 13 was cancelled later."""
+    later = [
+        {"submit": 9000, "wait": 500, "run_time": 600, "status": 1, "state": COMPLETED},
+        {"submit": 9100, "wait": 950, "run_time": 20, "status": 1, "state": COMPLETED},
+        {"submit": 10_001, "wait": 0, "run_time": 20, "status": 1, "state": COMPLETED},
+        {"submit": 9200, "wait": 900, "run_time": -1, "status": 5, "state": "CANCELLED"},
+    ]
+    queue = queue_of(log(*BEFORE, *later), NOW, [waiting(11)], {})
+    assert queue.running.select("job_number", "elapsed").rows() == [(10, 500.0)]
+    assert queue.waiting.select("name", "promised").rows() == [("11", None), ("13", None)]
+    assert queue.left == {}
+    jobs = submitted(course(queue))
+    assert jobs.filter(pl.col("preset") == QUEUED)["id"].to_list() == [11, 13]
+    assert jobs.filter(pl.col("preset") == RUNNING)["id"].to_list() == [10]
+
+
 def test_what_is_not_continued_is_counted() -> None:
     queue = queue_of(log(*BEFORE, WAITING_JOB, WAITING_JOB), NOW, [waiting(10, is_held=True), waiting(11), waiting(99)], {})
     assert queue.waiting["name"].to_list() == ["11"]
@@ -141,7 +165,7 @@ def test_a_record_without_a_submission_before_now_is_refused() -> None:
 
 # ---- whether intervals hold the truth ----
 
-PROCESSORS, USERS, COURSES, FORKS = 64, 12, 8, 60
+PROCESSORS, USERS, FORKS = 64, 12, 60
 
 
 def made_truth(seed: int) -> tuple[pl.DataFrame, np.ndarray]:
@@ -155,58 +179,19 @@ def made_truth(seed: int) -> tuple[pl.DataFrame, np.ndarray]:
     run = np.minimum(run, limit)
     wide = 2 ** rng.integers(0, 6, count)
     submit = np.sort(rng.random(count)) * (run * wide).sum() / PROCESSORS / 0.97
-    frame = pl.DataFrame({"user": user, "submit": submit, "run": run, "limit": limit, "wide": wide})
+    frame = pl.DataFrame({"user": user, "submit": submit, "run": run, "limit": limit, "processors": wide})
     return frame, schedule(submit, wide, run, limit, PROCESSORS, "easy")
-
-
-def at(jobs: pl.DataFrame, starts: np.ndarray, now: float) -> tuple[Queue, np.ndarray]:
-    """The queue at an instant, and the true waits from then on."""
-    known = jobs.with_columns(start=starts, end=starts + jobs["run"].to_numpy()).filter(pl.col("submit") < now)
-    rows: list[dict[str, Any]] = []
-    for one in known.iter_rows(named=True):
-        row = {"submit": one["submit"], "requested_time": one["limit"], "user": one["user"], "requested_processors": one["wide"]}
-        row |= {"allocated_processors": one["wide"]}
-        if one["start"] > now:
-            row |= WAITING_JOB | row
-        else:
-            over = one["end"] <= now
-            row |= {"wait": one["start"] - one["submit"], "state": COMPLETED if over else RUNS, "status": 1 if over else -1}
-            row |= {"run_time": one["run"]} if over else {}
-        rows.append(row)
-    waits = known.with_row_index("number", 1).filter(pl.col("start") > now)
-    queue = queue_of(log(*rows), now, [waiting(number) for number in waits["number"]], {})
-    return queue, waits["start"].to_numpy() - now
-
-
-def simulated(queue: Queue, seed: int) -> np.ndarray:
-    """The waits of the jobs of the queue in one course, by EASY."""
-    frame = queue.drawn(np.random.default_rng(seed), 40_000).frame
-    order = frame.with_columns(
-        begin=pl.when(pl.col("submit") < queue.instant).then(pl.lit(queue.instant)).otherwise("submit"),
-        elapsed=pl.when((pl.col("state") == RUNS) & (pl.col("wait") >= 0))
-        .then(queue.instant - pl.col("submit") - pl.col("wait"))
-        .otherwise(0.0),
-    ).sort("begin", maintain_order=True)
-    run = (order["run_time"] - order["elapsed"]).to_numpy()
-    limit = (order["requested_time"] - order["elapsed"]).to_numpy()
-    starts = schedule(order["begin"].to_numpy(), order["requested_processors"].to_numpy(), run, limit, PROCESSORS, "easy")
-    found = dict(zip(order["job_number"].to_list(), starts - queue.instant, strict=True))
-    return np.array([found[number] for number in queue.waiting["job_number"]])
 
 
 def test_intervals_of_starts_hold_the_truth() -> None:
     """Over forks of made truths: the interval of 50 % holds 42 to 58 %, that of 90 % 84 to 96 % of the starts."""
-    waits, bounds = [], []
+    pairs = []
     for seed in range(6):
         jobs, starts = made_truth(seed)
         last = float(jobs["submit"].max())  # type: ignore[arg-type]
-        for fork, now in enumerate(np.linspace(0.3, 0.95, FORKS // 6) * last):
-            queue, true = at(jobs, starts, float(now))
-            if true.size:
-                courses = np.stack([simulated(queue, 1000 * fork + number) for number in range(COURSES)], axis=1)
-                waits.append(true)
-                bounds.append(quantiles(courses, (*FIFTY, *NINETY)))
-    found = coverage(np.concatenate(waits), np.concatenate(bounds))
+        pairs.append(forks.predicted(jobs, starts, list(np.linspace(0.3, 0.95, FORKS // 6) * last), PROCESSORS))
+    waits, courses = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+    found = coverage(waits, quantiles(courses, (*FIFTY, *NINETY)))
     assert found.jobs > 500
     assert 0.42 < found.fifty < 0.58
     assert 0.84 < found.ninety < 0.96
