@@ -218,12 +218,16 @@ def test_columns_that_cannot_be_unpacked_are_refused(tmp_path: Path) -> None:
 
 
 def test_unpacking_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = 20_000_000
-    pl.select(job_id=pl.repeat(1, rows, dtype=pl.Int64)).write_parquet(tmp_path / "large", row_group_size=rows, statistics=False)
-    assert (tmp_path / "large").stat().st_size < 1 << 20
-    monkeypatch.setattr(parquet_trial, "memory_of", lambda path: 600 << 20)
+    rows, names = 8_000_000, [f"c{number}" for number in range(30)]
+    same = pl.select(pl.repeat(1, rows, dtype=pl.Int64)).to_series()
+    frame = pl.DataFrame([same.alias(name) for name in names])
+    frame.write_parquet(tmp_path / "large", row_group_size=rows, statistics=False)
+    frame.head(9).write_parquet(tmp_path / "small")
+    assert (tmp_path / "large").stat().st_size < 1 << 20 < 1500 << 20 < rows * len(names) * 8
+    monkeypatch.setattr(parquet_trial, "memory_of", lambda path: 1500 << 20)
+    assert parquet_trial.known_values(tmp_path / "small", names) == dict.fromkeys(names, 9)
     with pytest.raises(WrongUse, match="its columns cannot be unpacked"):
-        parquet_trial.known_values(tmp_path / "large", ["job_id"])
+        parquet_trial.known_values(tmp_path / "large", names)
 
 
 @pytest.mark.parametrize(("limit", "value"), [("MOST_ROWS", 3), ("LARGEST", 10), ("MEMORY_PER_ROW", 1 << 50)])
