@@ -17,6 +17,7 @@ from mirage.records.schedule import of_run
 from mirage.statistics.comparison_text import DIFFERENT, THESE_JOBS, pair_of
 from mirage.statistics.limits import BROKEN, HOLDS, UNDECIDED, Limit
 from mirage.tuning.conclusions import Response, Trial
+from mirage.tuning.told import startup
 from slurm_mirage.base.errors import WrongUse
 
 BASE, BEST = "base", "best"
@@ -123,6 +124,7 @@ def content_of(folder: Path, plan: SearchPlan, response: Response, stopped: str)
         "limits": plan.limits,
         "margin": plan.margin,
         "jobs": plan.jobs,
+        "first_trials": startup(plan.axes),
         "settings": [
             {"name": name, "values": list(values), "base": values[place], **effect}
             for name, values, place, effect in zip(plan.names, plan.values, plan.base, _effects(response), strict=True)
@@ -213,6 +215,9 @@ def ending_of(run: str, content: Mapping[str, Any]) -> Ending:
     if content["flat"]:
         return Ending("ok", f"no setting matters here: {goal} stays {_within(content)} of the base in {tried} {where}")
     best = trials[content["best"] - 1]
+    if not best["changed"] and len(trials) < content["first_trials"]:
+        why = f"BUDGET is used up after {tried}, and fewer than {content['first_trials']} tell nothing"
+        return Ending("inconclusive", f"{why}; the same command with a longer one goes on {where}")
     if not best["changed"]:
         return Ending("ok", f"the base is the best of {tried}: nothing better was found {where}")
     found = f"{_settings(best['changed'])} is the best of {tried}"

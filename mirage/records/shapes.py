@@ -62,7 +62,7 @@ SEARCH_JSON = Object(
     {
         **dict.fromkeys(("goal", "second", "limits", "stopped"), TEXT),
         "margin": _NUMBER,
-        "jobs": COUNT,
+        **dict.fromkeys(("jobs", "first_trials"), COUNT),
         "settings": Each(_TUNED),
         "trials": Each(_TRIAL),
         "front": _PLACES,

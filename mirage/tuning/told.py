@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,5 +23,5 @@ class Told:
 
 
 def startup(axes: Sequence[Axis]) -> int:
-    """Number of the first trials, which are spread over the grid."""
-    return max(5, len(axes) + 2)
+    """Number of the first trials, which are spread over the grid. Fewer tell nothing, unless they are all points of it."""
+    return min(max(5, len(axes) + 2), math.prod(axis.count for axis in axes))

@@ -71,7 +71,10 @@ class Cluster:
     killed_at: the number of the run during which the command is killed. bad: settings under which a run is not valid.
     """
 
-    def __init__(self, factor: Factor, *, other: Factor | None = None, killed_at: int = 0, bad: Factor = lambda _: 0.0) -> None:
+    def __init__(
+        self, factor: Factor, *, other: Factor | None = None, killed_at: int = 0, bad: Factor = lambda _: 0.0, takes: float = ONE
+    ) -> None:
+        self.takes = takes
         self.factor, self.other, self.killed_at, self.bad = factor, other or factor, killed_at, bad
         self.played: list[str] = []
         self.now = 0.0
@@ -86,7 +89,7 @@ class Cluster:
         return None
 
     def _run(self, planned: Campaign, part: Any) -> None:
-        self.now += ONE
+        self.now += self.takes
         self.played.append(f"{part.folder.parent.name}/{part.folder.name}")
         inputs = planned._inputs_of(part)
         part.folder.mkdir(exist_ok=True)
@@ -242,6 +245,22 @@ def test_more_time_goes_on_where_budget_ended_it(on: Callable[[Cluster], Cluster
     ended(BUDGET="400s")
     assert len(content()["trials"]) > few and content()["trials"][0]["run"] == "t01-1"
     assert len([name for name in cluster.played if name == "s/t01-1"]) == 1
+
+
+def test_too_few_trials_tell_nothing(on: Callable[[Cluster], Cluster]) -> None:
+    """Runs that take longer than was expected use BUDGET up."""
+    cluster = on(Cluster(lambda settings: 1.0 + 0.3 * len(settings), takes=20.0))
+    ending, _ = ended(BUDGET="70s")
+    assert ending.word == "inconclusive" and "used up after 2 trials, and fewer than 5 tell nothing" in ending.line
+    ending, _ = ended(BUDGET="3h")
+    assert ending.line.startswith("ok: the base is the best of ") and cluster.played.count("s/t01-1") == 1
+
+
+def test_a_grid_of_two_points(on: Callable[[Cluster], Cluster]) -> None:
+    on(Cluster(lambda _: 1.0))
+    assert ended(TUNE="bf_continue")[0].line.startswith("ok: no setting matters here: ")
+    on(Cluster(lambda settings: 0.5 if settings else 1.0))
+    assert ended(TUNE="bf_continue", RUN="two")[0].line.startswith("ok: bf_continue=yes is the best of 2 trials, and better on ")
 
 
 def test_a_budget_that_is_too_short_begins_nothing(on: Callable[[Cluster], Cluster], results: Path) -> None:
