@@ -18,14 +18,14 @@ enum { COMPANIONS = 64, STACK = 131072 };
  * no further wait begins for some time, and so those of processes that have ended.
  */
 struct companion {
-    atomic_bool is_taken;
-    struct event_wait wait;    /* used by the thread that waits */
     struct slot *_Atomic slot; /* of `wait`; null: it has none yet */
     _Atomic uint64_t token;    /* of `wait` */
     _Atomic int64_t deadline;  /* of the wait */
-    _Atomic bool is_waited;    /* the thread waits */
+    struct event_wait wait;    /* used by the thread that waits */
     _Atomic uint32_t changes;  /* of the slot; a futex */
     pid_t process, thread;     /* who waits */
+    atomic_bool is_taken;
+    _Atomic bool is_waited; /* the thread waits */
 };
 
 static struct companion companions[COMPANIONS];
