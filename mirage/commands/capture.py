@@ -59,7 +59,7 @@ def capture(knobs: Knobs, screen: Screen) -> Ending:
         )
     if (manager := manager_of(directory)) != DEFAULT:
         owner = IMPLEMENTATIONS[manager].records.names.manager
-        raise WrongUse(f"cluster {cluster.name} is one of {owner}; only Slurm's records can be captured", parameter="cluster")
+        raise WrongUse(f"{cluster.name} is a cluster of {owner}; only Slurm's records can be captured", parameter="cluster")
     new = path.with_name(f"{path.name}.new")
     try:
         _run(command(directory, cluster.name, begin, end, knobs.output.now), new, screen)

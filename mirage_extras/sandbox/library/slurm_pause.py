@@ -35,6 +35,11 @@ jobs:
   description: Number of jobs that are suspended, or were resumed.
   returned: success
   type: int
+notes:
+  description: The same in words, unless nothing was to be done.
+  returned: changed
+  type: list
+  elements: str
 """
 
 from ansible.module_utils.module_main import AnsibleModule, Result, module_main

@@ -11,8 +11,10 @@ import shutil
 import signal
 import stat
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +151,8 @@ def test_daemons_run_in_the_namespace_are_adopted_and_end(instance: Path, call: 
 def test_users_who_do_not_see_the_clock_file_read_its_copy(tmp_path: Path) -> None:
     for name in ("run", "state", "users"):
         (tmp_path / name).mkdir()
-    tmp_path.chmod(0o755)
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(0o755)
+    for folder in takewhile(lambda one: one != Path(tempfile.gettempdir()), (tmp_path, *tmp_path.parents)):
+        folder.chmod(0o755)
     for name in ("run", "state"):
         shutil.chown(tmp_path / name, USER)
     instance_clock.set_speed(tmp_path, 60)

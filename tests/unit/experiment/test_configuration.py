@@ -17,10 +17,11 @@ from slurm_mirage.rm.slurm.conf import value_of
 CONFIGS = sorted(path for path in (Path(__file__).parents[3] / "configs").glob("*.yml") if path.is_file())
 
 
+OVER_A_SITE = ("site", "site-now", "site-no-age", "site-no-usage", "cirrus-qos")  # they need SLURM_CONF or SITE
 OF_SLURM = [path for path in CONFIGS if configuration.manager_in(path) == "slurm"]
 
 
-@pytest.mark.parametrize("path", [path for path in OF_SLURM if path.stem != "site"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in OF_SLURM if path.stem not in OVER_A_SITE], ids=lambda path: path.stem)
 def test_those_that_are_there(path: Path) -> None:
     content = configuration.read(path)
     assert content.settings["SchedulerType"] in ("sched/backfill", "sched/builtin")

@@ -31,6 +31,7 @@ ELSEWHERE = {
     ("module_utils/slurm_mirage/programs/clock_answers.py", "print"): "the number of a port; " + READ_BY_A_PROGRAM,
     ("module_utils/slurm_mirage/programs/cloud_answers.py", "print"): READ_BY_A_PROGRAM,
     ("module_utils/slurm_mirage/programs/farm.py", "print"): READ_BY_A_PROGRAM,
+    ("mirage/traces/parquet_trial.py", "print"): READ_BY_A_PROGRAM,
     ("mirage/terminal/screen.py", "sys.stdout"): "the stream of a screen, to which it writes lines that it has escaped",
     ("mirage/terminal/screen.py", "stream.write"): "the same",
     ("mirage/terminal/console.py", "Text"): "makes texts that it has escaped",

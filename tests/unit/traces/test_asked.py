@@ -91,7 +91,7 @@ def test_any_request_survives_its_words(line: str, asked: Asked) -> None:
 
 
 def test_words_that_are_no_request() -> None:
-    for text in ("nodes=0", "nodes=1.5", "exclusive=yes", "gres=gpu", "begin=inf", "begin=1e", "constraint=a;b", "x", "nice=-1"):
+    for text in ("nodes=0", "nodes=1.5", "exclusive=yes", "gres=gpu", "begin=inf", "begin=1e", "constraint=a;b", "x", "nice=--1"):
         with pytest.raises(WrongUse, match=r"^request: "):
             Request.parse(text)
 

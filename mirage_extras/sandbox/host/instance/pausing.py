@@ -49,7 +49,7 @@ def _pause(directory: Path, before: Mapping[str, Any], parameters: Mapping[str, 
     suspended |= {*jobs}
     write_json(directory / RECORD, {**note, "jobs": sorted(suspended)}, mode=0o600)
     _control(directory, "suspend", jobs)
-    return {"changed": bool(run or partitions or jobs), "jobs": len(suspended)}
+    return {"changed": bool(run or partitions or jobs), "jobs": len(suspended), "notes": [f"jobs suspended: {len(suspended)}"]}
 
 
 def _resume(directory: Path, before: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _resume(directory: Path, before: Mapping[str, Any], parameters: Mapping[str,
     if before.get("run"):
         _bring(directory, before["run"], "started", parameters)
     (directory / RECORD).unlink()
-    return {"changed": True, "jobs": len(jobs)}
+    return {"changed": True, "jobs": len(jobs), "notes": [f"jobs resumed: {len(jobs)}"]}
 
 
 def _bring(directory: Path, run: str, state: str, parameters: Mapping[str, Any]) -> None:
