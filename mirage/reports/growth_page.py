@@ -54,7 +54,7 @@ def _prices(machines: list[Mapping[str, Any]]) -> Table:
         (
             one["label"],
             "-" if one["cost"] is None else number(round(one["cost"])),
-            "-" if one["hours_avoided"] is None else number(round(one["hours_avoided"])),
+            "-" if one["hours_avoided"] is None else number(round(one["hours_avoided"], 1)),
             "-" if one["cost_of_an_hour"] is None else three_digits(one["cost_of_an_hour"]),
         )
         for one in machines
