@@ -312,14 +312,14 @@ def test_a_pause_suspends_what_runs_and_what_waits_does_not_start(small: Small) 
     until(lambda: all(states().get(job) == "R" for job in running), "both run")
     waiting = small.run("sbatch --parsable -n1 -o /dev/null --wrap 'sleep 1000'", "anna").strip()
     for changed in (True, False):  # a call that was killed is repeated
-        assert bring("paused") == {"changed": changed, "jobs": 2}
+        assert bring("paused") == {"changed": changed, "jobs": 2, "notes": ["jobs suspended: 2"]}
     assert states() == {**dict.fromkeys(running, "S"), waiting: "PD"}
     late = small.run("sbatch --parsable -n1 -o /dev/null --wrap 'sleep 1000'", "bert").strip()
     assert states()[late] == "PD"
     small.run(f"scancel {running[1]}", "bert")
     until(lambda: running[1] not in states(), "a suspended job is cancelled")
     assert states() == {running[0]: "S", waiting: "PD", late: "PD"}
-    assert bring("resumed") == {"changed": True, "jobs": 1}
+    assert bring("resumed") == {"changed": True, "jobs": 1, "notes": ["jobs resumed: 1"]}
     assert not (small.directory / pausing.RECORD).exists()
     until(lambda: set(states().values()) == {"R"}, "all run")
     small.run("scancel -u anna; scancel -u bert")
