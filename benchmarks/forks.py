@@ -162,8 +162,8 @@ def simulated(queue: Queue, processors: int, seed: int, horizon: float = 40_000.
     ).sort("begin", maintain_order=True)
     run, limit = ((order[name] - order["elapsed"]).to_numpy() for name in ("run_time", "requested_time"))
     starts = schedule(order["begin"].to_numpy(), order["requested_processors"].to_numpy(), run, limit, processors, "easy")
-    found = dict(zip(order["job_number"].to_list(), starts - queue.instant, strict=True))
-    return np.array([found[number] for number in queue.waiting["job_number"]])
+    waits = dict(zip(order["job_number"].to_list(), starts - queue.instant, strict=True))
+    return np.array([waits[number] for number in queue.waiting["job_number"]])
 
 
 def predicted(

@@ -25,8 +25,10 @@ MODELS: dict[str, Model] = {
     "replay": Model(NOTHING, "the archive as it is"),
     "running": Model(BEGIN, "nothing waits at the beginning (PRESET=running)", knobs={"PRESET": "running"}),
     "empty": Model(BEGIN, "nothing runs and waits at the beginning (PRESET=none)", knobs={"PRESET": "none"}),
-    "no-age": Model(AGES, "age does not count (PriorityWeightAge=0)", knobs={"CONFIG": "site-no-age"}),
-    "no-usage": Model(USAGE, "fair share does not count (PriorityWeightFairshare=0)", knobs={"CONFIG": "site-no-usage"}),
+    "no-age": Model(AGES, "age does not count (PriorityWeightAge=0)", knobs={"SETTINGS": "PriorityWeightAge=0"}),
+    "no-usage": Model(
+        USAGE, "fair share does not count (PriorityWeightFairshare=0)", knobs={"SETTINGS": "PriorityWeightFairshare=0"}
+    ),
     "nobody": Model(USERS, "no users, QOS, limits and shares (ACCOUNTING=no)", knobs={"ACCOUNTING": "no"}),
 }
 """The models by the names of their arms. The archive does not say what the first three unknowns were; each is left out, to show how

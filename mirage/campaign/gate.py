@@ -6,8 +6,6 @@ experiment.json, so the same command goes on after an interruption, and also whe
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -58,8 +56,7 @@ class Gate:
     def folder(self) -> Path:
         """RUN; without it a name that follows from the inputs, so that the same command finds it again."""
         inputs = {name: text for name, text in self.campaign.inputs.items() if name != "REPLICAS"}
-        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-        return runs.RESULTS / (self.campaign.knobs.output.run or f"gate-{digest[:10]}")
+        return runs.RESULTS / (self.campaign.knobs.output.run or runs.name_by_inputs("gate", inputs))
 
     def run(self, screen: Screen) -> Ending:
         """Run what is needed, write gate.md, and print it. The ending is that of a run if one fails."""

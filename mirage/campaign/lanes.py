@@ -5,8 +5,9 @@ They are instances of one host, CLUSTER, CLUSTER-2 and so on, or the instance CL
 
 from __future__ import annotations
 
+import shutil
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from mirage.campaign.at_once import belongs, places, runs_at_once
+from mirage.campaign.at_once import belongs, places, places_of, runs_at_once
 from mirage.campaign.run_queue import RunQueue
 from mirage.experiment import launch_costs, preflight
-from mirage.experiment.endings import Failed, Interrupted
+from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.hosts import run_hosts
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lane import Lane
@@ -104,6 +105,20 @@ class RunsLeft(Generic[Run]):
             if is_complete and not self.keeps:
                 lanes.remove(self.inventory, self.folder / ANSIBLE_LOG_FILE)
             return is_complete
+
+    def run_beside(self, folders: Sequence[Path], endings: Mapping[Path, Ending], screen: Screen) -> None:
+        """`run`, where each run is a folder beside `self.folder`, which is removed again if no run could begin.
+
+        folders: of all runs; endings: of those that have ended. Raises WrongUse, and Interrupted if runs are left and none failed.
+        """
+        try:
+            is_complete = self.run(places_of(folders), screen)
+        except WrongUse:
+            if not any(folder.exists() for folder in folders):
+                shutil.rmtree(self.folder)
+            raise
+        if not is_complete and all(ending.is_final for ending in endings.values()):
+            raise Interrupted
 
     def _is_ours(self, name: str) -> bool:
         """Whether an instance on which runs have begun may still be used, and removed. On other hosts this is assumed."""

@@ -5,20 +5,17 @@ results/RUN has predict.json, starts.csv and report.html, and each course a run 
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mirage.campaign import prediction_results
-from mirage.campaign.at_once import first_run_host, home_of, note_on, places_of, runs_at_once
+from mirage.campaign.at_once import first_run_host, home_of, note_on, runs_at_once
 from mirage.campaign.lanes import RunsLeft
 from mirage.experiment import preflight, report, run_length, runs
 from mirage.experiment.courses import Courses
-from mirage.experiment.endings import Ending, Interrupted
+from mirage.experiment.endings import Ending
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lane import Lane
 from mirage.experiment.order import Order, execute
@@ -27,7 +24,6 @@ from mirage.experiment.remarks import remarks
 from mirage.records.file_names import EXPERIMENT_FILE, STATUS_FILE
 from mirage.terminal.screen import Screen
 from mirage.text.words import counted
-from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 
 COURSES = 8
@@ -61,8 +57,7 @@ class Prediction:
         order = Order(knobs, preflight.inventory(knobs.cluster), preflight.config(knobs.scheduler), courses.source)
         inputs = {**order.inputs(knobs.jobs.shrinks), "REPLICAS": str(count)}
         # Without RUN the name follows from the inputs, so that the same command, also with another JOB, finds it again.
-        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-        folder = runs.RESULTS / (knobs.output.run or f"predict-{digest[:10]}")
+        folder = runs.RESULTS / (knobs.output.run or runs.name_by_inputs("predict", inputs))
         made = []
         for number in range(1, count + 1):
             own = replace(order, source=courses.source_of(number))
@@ -126,14 +121,7 @@ class Prediction:
             home=lambda run: home_of(knobs.cluster, run.folder, run.folder.name),
             foot=lambda: f"{len(endings)} of {len(self.runs)} courses finished",
         )
-        try:
-            is_complete = rest.run(places_of([run.folder for run in self.runs]), screen)
-        except WrongUse:
-            if not any(run.folder.exists() for run in self.runs):
-                shutil.rmtree(self.folder)
-            raise
-        if not is_complete and all(ending.is_final for ending in endings.values()):
-            raise Interrupted
+        rest.run_beside([run.folder for run in self.runs], endings, screen)
         return endings
 
     def _announce(self, left: Sequence[_Run], screen: Screen) -> None:

@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from mirage.experiment.courses import Courses
-from mirage.experiment.endings import Ending
+from mirage.experiment.endings import Ending, of_worst
 from mirage.records import start_estimates
 from mirage.records.file_names import ESTIMATES_FILE, EXECUTIONS_FILE, JOBS_FILE, PREDICTION_FILE, STARTS_FILE
 from mirage.reports.prediction_page import remarks, text_of
@@ -118,8 +118,6 @@ def show(content: Mapping[str, Any], wanted: Sequence[str], screen: Screen) -> N
 
 def ending_of(folder: Path, runs: Sequence[Path], jobs: int) -> Ending:
     """The ending of the prediction: that of the worst of its runs."""
-    endings = {run.name: Ending.load(run) for run in runs}
-    for word in ("invalid", "inconclusive"):
-        if named := [name for name, ending in endings.items() if ending is not None and ending.word == word]:
-            return Ending(word, f"{len(named)} of {len(runs)} courses ({', '.join(named)}), results/{folder.name}/{STARTS_FILE}")
-    return Ending("ok", f"{counted(jobs, 'job')}, {len(runs)} courses, results/{folder.name}/{STARTS_FILE}")
+    endings = {run.name: ending for run in runs if (ending := Ending.load(run)) is not None}
+    where = f"results/{folder.name}/{STARTS_FILE}"
+    return of_worst(endings, "courses", where) or Ending("ok", f"{counted(jobs, 'job')}, {len(runs)} courses, {where}")

@@ -6,8 +6,7 @@ runs that are there (mirage/tuning), so the same command goes on after an interr
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -45,7 +44,7 @@ from mirage.text.words import about, percent
 from mirage.tuning.conclusions import Response, Trial
 from mirage.tuning.explore import NO_BASE, TIME, Numbered, explore
 from mirage.tuning.told import startup
-from mirage.tuning.tunables import merged, parse_settings
+from mirage.tuning.tunables import merged, parse_settings, settings_text
 from slurm_mirage.base.files import write_json
 from slurm_mirage.base.printing import one_line
 from slurm_mirage.rm.slurm.conf import render_settings
@@ -303,16 +302,14 @@ class Search:
         if not course.spent and not self.folder.exists() and needed > knobs.campaign.budget:
             why = f"BUDGET is {about(knobs.campaign.budget)}, and {what}; give more, or fewer jobs (JOBS, FROM and TO)"
             return Ending("inconclusive", why)
-        size = 1
-        for values in plan.values:
-            size *= len(values)
+        size = math.prod(map(len, plan.values))
         at_once = f", {plan.batch} at once" if plan.batch > 1 else ""
         screen.say(f"search of {size} points for the best {plan.goal} within {about(knobs.campaign.budget)}{at_once}: {what}")
         return None
 
     def _line(self, trial: Trial, base: Trial, *, is_early: bool) -> str:
         """What a trial tells, in a line."""
-        settings = " ".join(f"{name}={value}" for name, value in self.plan.changed(trial.point).items()) or "the base"
+        settings = settings_text(self.plan.changed(trial.point)) or "the base"
         figure = trial.early if is_early else trial.figure
         against = base.early if is_early else base.figure
         value = "not known" if figure is None else rounded_text(figure, METRICS[self.plan.goal].unit, is_short=True)
@@ -355,8 +352,3 @@ class Search:
         scheduler = self.whole.knobs.scheduler
         settings = merged(configuration.in_force(scheduler), {**parse_settings(self.plan.settings), **changed})
         return [one_line(line) for line in render_settings(settings).splitlines()]
-
-
-def name_of(inputs: Mapping[str, str]) -> str:
-    """RUN where it is not given: it follows from the inputs, so that the same command finds its results."""
-    return f"search-{hashlib.sha256(json.dumps(dict(inputs), sort_keys=True).encode()).hexdigest()[:10]}"

@@ -18,6 +18,7 @@ from mirage.statistics.comparison_text import DIFFERENT, THESE_JOBS, pair_of
 from mirage.statistics.limits import BROKEN, HOLDS, UNDECIDED, Limit
 from mirage.tuning.conclusions import Response, Trial
 from mirage.tuning.told import startup
+from mirage.tuning.tunables import settings_text
 from slurm_mirage.base.errors import WrongUse
 
 BASE, BEST = "base", "best"
@@ -220,7 +221,7 @@ def ending_of(run: str, content: Mapping[str, Any]) -> Ending:
         return Ending("inconclusive", f"{why}; the same command with a longer one goes on {where}")
     if not best["changed"]:
         return Ending("ok", f"the base is the best of {tried}: nothing better was found {where}")
-    found = f"{_settings(best['changed'])} is the best of {tried}"
+    found = f"{settings_text(best['changed'])} is the best of {tried}"
     proof = content["proof"]
     if proof is None:
         return Ending("inconclusive", f"{found}, and not proven on other jobs yet: the same command goes on {where}")
@@ -245,7 +246,3 @@ def _within(content: Mapping[str, Any]) -> str:
     """`within 0.0 to 0.3 %`"""
     low, high = content["range_percent"] or (0.0, 0.0)
     return f"within {low + 0.0:+.1f} to {high + 0.0:+.1f} %"
-
-
-def _settings(changed: Mapping[str, str]) -> str:
-    return " ".join(f"{name}={value}" for name, value in changed.items())

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-import shutil
 import threading
 from decimal import Decimal
 from pathlib import Path
 
 from mirage.campaign import sweep_table
-from mirage.campaign.at_once import first_run_host, home_of, note_on, places_of, runs_at_once
+from mirage.campaign.at_once import first_run_host, home_of, note_on, runs_at_once
 from mirage.campaign.lanes import RunsLeft
 from mirage.experiment import log_findings, preflight, report, run_length, runs
-from mirage.experiment.endings import Ending, Interrupted
+from mirage.experiment.endings import Ending, of_worst
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lane import Lane
 from mirage.experiment.order import Order, execute
@@ -20,7 +19,6 @@ from mirage.experiment.prepare import Prepared
 from mirage.knobs.parse import format_number
 from mirage.records.file_names import EXPERIMENT_FILE, STATUS_FILE
 from mirage.terminal.screen import Screen
-from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 
 
@@ -112,27 +110,19 @@ def _play(
         home=lambda part: home_of(order.knobs.cluster, part[1], part[1].name),
         foot=lambda: f"{len(results)} of {len(parts)} runs finished",
     )
-    try:
-        is_complete = rest.run(places_of([folder for _, folder in parts]), screen)
-    except WrongUse:
-        if not any(folder.exists() for _, folder in parts):
-            shutil.rmtree(parent)
-        raise
-    if not is_complete and all(ending.is_final for ending in results.values()):
-        raise Interrupted
+    rest.run_beside([folder for _, folder in parts], results, screen)
     sweep_table.write(parent, ended())
     sweep_table.show(parent, screen)
-    total = _ending(parent, ended(), len(parts))
+    total = _ending(parent, ended())
     total.store(parent)
     report.write(parent, screen)
     return total
 
 
-def _ending(parent: Path, results: list[tuple[Decimal, Path, Ending]], wanted: int) -> Ending:
+def _ending(parent: Path, results: list[tuple[Decimal, Path, Ending]]) -> Ending:
     for _, folder, ending in results:
         if not ending.is_final:
             return Ending(ending.word, f"{folder.name}: {ending.message}")
-    for word in ("invalid", "inconclusive"):
-        if named := [folder.name for _, folder, ending in results if ending.word == word]:
-            return Ending(word, f"{len(named)} of {wanted} runs ({', '.join(named)}), results/{parent.name}/sweep.csv")
-    return Ending("ok", f"{wanted} runs, results/{parent.name}/sweep.csv")
+    where = f"results/{parent.name}/sweep.csv"
+    worst = of_worst({folder.name: ending for _, folder, ending in results}, "runs", where)
+    return worst or Ending("ok", f"{len(results)} runs, {where}")

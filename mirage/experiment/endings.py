@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +55,17 @@ class Ending:
     def is_final(self) -> bool:
         """Whether the run is complete. A failed run continues when the same command is given again."""
         return self.word in OF_VERDICT.values()
+
+
+def of_worst(endings: Mapping[str, Ending], what: str, where: str) -> Ending | None:
+    """The ending of several finished runs that are not all ok, which names the worst ones; None if all are.
+
+    endings: by the names of the runs; what: several of them, a word; where: their results
+    """
+    for word in ("invalid", "inconclusive"):
+        if named := [name for name, ending in endings.items() if ending.word == word]:
+            return Ending(word, f"{len(named)} of {len(endings)} {what} ({', '.join(named)}), {where}")
+    return None
 
 
 class Failed(Exception):

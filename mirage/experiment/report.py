@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -124,6 +125,11 @@ def _run(folder: Path) -> tuple[str, dict[Path, str]]:
     return f"{run.metrics['jobs']['submitted']} jobs of {folder.name}", {folder / NAME: page(run)}
 
 
+def _of_runs(folders: Iterable[Path], again: bool) -> dict[Path, str]:
+    """The pages of runs, by path. again: also those that exist"""
+    return {path: text for run in folders if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
+
+
 def _comparison(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     """Description and pages of a comparison and its runs."""
     from mirage.reports.comparison_page import page
@@ -145,7 +151,7 @@ def _search(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
 
     search, ending = RunFolder(folder), Ending.load(folder) or Ending("failed", "the search has not ended")
     measured = [run for one in search.search["trials"] if ((run := folder / one["run"]) / METRICS_FILE).is_file()]
-    of_runs = {path: text for run in measured if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
+    of_runs = _of_runs(measured, again)
     return f"search {folder.name}", {**of_runs, folder / NAME: page(search, ending.message, ending.word == "ok")}
 
 
@@ -155,7 +161,7 @@ def _sweep(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     from mirage.reports.sweep_page import page
 
     measured = [run for line in lines_of(folder) if ((run := folder.parent / line["run"]) / METRICS_FILE).is_file()]
-    of_runs = {path: text for run in measured if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
+    of_runs = _of_runs(measured, again)
     return f"sweep {folder.name}", {**of_runs, folder / NAME: page(folder)}
 
 
@@ -164,5 +170,5 @@ def _prediction(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     from mirage.reports.prediction_page import page
 
     courses = [folder.parent / name for name in RunFolder(folder).prediction["courses"]]
-    of_runs = {path: text for run in courses if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
+    of_runs = _of_runs(courses, again)
     return f"prediction {folder.name}", {**of_runs, folder / NAME: page(folder)}

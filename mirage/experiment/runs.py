@@ -56,6 +56,11 @@ def name_for(run: str | None, trace: str, wanted: dict[str, str], now: datetime)
     return f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9._-]+', '_', source)}"[:80]
 
 
+def name_by_inputs(kind: str, inputs: Mapping[str, str]) -> str:
+    """Name of a folder in results/ that follows from the inputs, so that the same command finds it again. kind: how it begins"""
+    return f"{kind}-{hashlib.sha256(json.dumps(dict(inputs), sort_keys=True).encode()).hexdigest()[:10]}"
+
+
 def calibration_of(run: str) -> str:
     """Name on the head of the calibration for SPEED=auto, which precedes `run`."""
     return f"{run}{_CALIBRATION}"

@@ -89,9 +89,14 @@ class Response:
         figure, second = one.figure or 0.0, one.second or 0.0
         return self.cost(figure), second if self.second_lower else -second
 
+    @property
+    def _of_base(self) -> float | None:
+        """The base's figure; None where it is not known."""
+        return next((one.figure for one in self.whole if one.point == self.base), None)
+
     def is_flat(self, margin: float) -> bool:
         """Whether all figures are within `margin` per cent of the base's, so that no setting matters."""
-        base = next((one.figure for one in self.whole if one.point == self.base), None)
+        base = self._of_base
         if base is None or len(self.whole) < startup(self.axes):
             return False
         farthest = max(abs((one.figure or 0.0) - base) for one in self.whole)
@@ -99,7 +104,7 @@ class Response:
 
     def range_percent(self) -> tuple[float, float] | None:
         """The lowest and the highest figure in per cent of the base's; None where that is 0 or not known."""
-        base = next((one.figure for one in self.whole if one.point == self.base), None)
+        base = self._of_base
         if not base:
             return None
         figures = [one.figure for one in self.whole if one.figure is not None]

@@ -11,11 +11,11 @@ from ...base.files import read_json
 from ...rm.daemon_kinds import DaemonKind, Role
 from ...rm.slurm import job_users
 from . import users
+from .addresses import ADDRESS
 
 SLURMRESTD = DaemonKind("slurmrestd", Role.SERVICE, "Slurm", uses_clock=False)
 SLURM = (SLURMRESTD,)
 """Kinds of daemons in a cluster of Slurm."""
-ADDRESS = "127.0.0.1"
 USER_NAMESPACE = {"first": users.GROUP, "count": len(processes.NAMED_USERS)}
 """User and group ids that are the same in the user namespace as on the host (`farm.daemons.Spec`)."""
 INSIDE = "SLURM_MIRAGE_INSIDE"

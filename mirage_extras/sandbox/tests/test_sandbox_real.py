@@ -164,6 +164,11 @@ class Small:
         key = (self.directory / "etc/jwt_hs256.key").read_bytes()
         return f"{text}.{part(hmac.new(key, text.encode(), hashlib.sha256).digest())}"
 
+    def end_jobs(self) -> None:
+        """Cancel all jobs, and wait until their slurmstepd have ended: these would go on after slurmd."""
+        self.run("scancel --user=anna; scancel --user=bert")
+        until(lambda: not self.run("squeue --noheader"), "all jobs end")
+
     def stop(self) -> None:
         for process in reversed(self.processes):
             process.terminate()
@@ -192,6 +197,7 @@ def small() -> Iterator[Small]:
         except PermissionError as error:
             pytest.skip(f"this host allows no user namespace: {error}")
         yield cluster
+        cluster.end_jobs()
     finally:
         if cluster is not None:
             cluster.stop()

@@ -17,7 +17,7 @@ from slurm_mirage.rm.slurm.conf import value_of
 CONFIGS = sorted(path for path in (Path(__file__).parents[3] / "configs").glob("*.yml") if path.is_file())
 
 
-OVER_A_SITE = ("site", "site-now", "site-no-age", "site-no-usage", "cirrus-qos")  # they need SLURM_CONF or SITE
+OVER_A_SITE = ("site", "site-now", "cirrus-qos")  # they need SLURM_CONF or SITE
 OF_SLURM = [path for path in CONFIGS if configuration.manager_in(path) == "slurm"]
 
 
