@@ -39,8 +39,8 @@ class Courses:
         taken = opened(knobs.workload.site)
         waiting = now.waiting(taken)
         origin = source(knobs.workload, knobs.nodes.machine)
-        instant = taken.end - float(origin.trace.header["UnixStartTime"])
-        queue = queue_of(origin.trace, instant, waiting, _by_number(taken))
+        begin, instant = (float(at) - float(origin.trace.header["UnixStartTime"]) for at in (taken.begin, taken.end))
+        queue = queue_of(origin.trace, instant, waiting, _by_number(taken), begin=begin)
         if queue.waiting.is_empty():
             left = f"; {'; '.join(f'{count} {reason}' for reason, count in queue.left.items())}" if queue.left else ""
             raise WrongUse(f"{taken.path}: no job waits{left}", parameter="site")

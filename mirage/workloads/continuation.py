@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from mirage.site.now import PENDING, Waiting
+from mirage.traces import states
 from mirage.traces.trace import Trace
 from mirage.workloads.presets import CANCELLED
 from mirage.workloads.run_times import Course, Jobs
@@ -23,7 +24,7 @@ from slurm_mirage.jobs.request import Request
 
 DAY, WEEK = 86400.0, 604800.0
 HOUR = 3600.0
-RUNS = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "STAGE_OUT", "STOPPED", "SIGNALING")
+RUNS = tuple(state for state in states.LIVE if state not in states.WAITING)
 """States of jobs that have nodes."""
 SAME_WEEKDAY = 3
 """Weeks of record from which on arrivals are those of the same day of the week."""
@@ -36,7 +37,8 @@ _COMPLETED = 1
 class Queue:
     """A site's jobs now.
 
-    trace: the whole record; instant: now, in its seconds
+    trace: the whole record; instant: now, in its seconds; begin: from then on it has all submissions, before only those of jobs
+        that were alive later
     running: rows of the log with `elapsed`; waiting: rows in the order of the queue with `name` (12_3), `ahead` and `promised`
         (seconds of the trace, null: nothing). Their `job_number` are the ids of a run's jobs
     left: jobs that are not continued, by reason
@@ -49,6 +51,7 @@ class Queue:
     waiting: pl.DataFrame
     left: Mapping[str, int]
     shares: Mapping[tuple[int, str], int]
+    begin: float = 0.0
 
     @cached_property
     def _ended(self) -> Jobs:
@@ -99,9 +102,9 @@ class Queue:
         """Jobs that come within `horizon` seconds: those of past days at the same time of day, of the same day of the week where
         the record has `SAME_WEEKDAY` weeks. A record of less than two days is taken in pieces of half of it.
 
-        Their dependencies are left out.
+        Their dependencies are left out. Where none comes, the last one of the record comes at the end, as a run needs one.
         """
-        frame = self.trace.frame.filter(pl.col("submit") >= 0, pl.col("submit") < self.instant)
+        frame = self.trace.frame.filter(pl.col("submit") >= max(self.begin, 0.0), pl.col("submit") < self.instant)
         first = float(frame["submit"].min() or 0.0)  # type: ignore[arg-type]
         record = self.instant - first
         if frame.is_empty() or record <= 0:
@@ -121,15 +124,17 @@ class Queue:
             piece = frame.filter(pl.col("submit") >= source, pl.col("submit") < source + length)
             moved = self.instant + begin - source
             piece = piece.with_columns(submit=pl.col("submit") + moved).filter(pl.col("submit") < self.instant + horizon)
-            shift = number * (len(pieces) + 1)
-            pieces.append(
-                piece.with_columns((pl.col(name) + shift) for name in ("job_number", "array_job") if name in piece.columns)
-            )
+            pieces.append(_renumbered(piece, number * (len(pieces) + 1)))
             begin += length
         come = pl.concat(pieces).sort("submit", maintain_order=True)
-        # A run begins with a job that comes.
+        if come.is_empty():
+            come = _renumbered(frame.tail(1), number).with_columns(submit=pl.lit(self.instant + horizon - 1))
         come = come.with_columns(submit=pl.max_horizontal("submit", pl.lit(self.instant)))
         return come.with_columns(dependency=pl.lit(None, pl.String)) if "dependency" in come.columns else come
+
+
+def _renumbered(jobs: pl.DataFrame, more: int) -> pl.DataFrame:
+    return jobs.with_columns((pl.col(name) + more) for name in ("job_number", "array_job") if name in jobs.columns)
 
 
 def _last_number(frame: pl.DataFrame) -> int:
@@ -156,8 +161,11 @@ def _with_nice(text: str, ahead: int) -> str:
     return replace(request, nice=request.nice - ahead).words
 
 
-def queue_of(trace: Trace, instant: float, waiting: Sequence[Waiting], shares: Mapping[tuple[int, str], int]) -> Queue:
-    """The state at `instant` (seconds of the trace) of a log that ends then. waiting: the queue as squeue has it.
+def queue_of(
+    trace: Trace, instant: float, waiting: Sequence[Waiting], shares: Mapping[tuple[int, str], int], *, begin: float = 0.0
+) -> Queue:
+    """The state at `instant` (seconds of the trace) of a log that ends then. waiting: the queue as squeue has it. begin: as in
+    `Queue`.
 
     sacct was asked later than squeue: what happened after the instant is undone, and jobs that had left the queue follow it.
     """
@@ -201,7 +209,7 @@ def queue_of(trace: Trace, instant: float, waiting: Sequence[Waiting], shares: M
         "in the queue, but not in sacct's record": wanted.height + gone.height - rows.height,
     }
     trace, running, rows = replace(trace, frame=frame.drop(_LATER)), running.drop(_LATER), rows.drop(_LATER)
-    return Queue(trace, instant, running, rows, {reason: count for reason, count in left.items() if count}, shares)
+    return Queue(trace, instant, running, rows, {reason: count for reason, count in left.items() if count}, shares, begin)
 
 
 _LATER = "left the queue later"

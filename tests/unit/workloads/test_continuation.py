@@ -158,6 +158,30 @@ def test_a_record_of_three_weeks_keeps_the_days_of_the_week() -> None:
     assert ((come % WEEK) // DAY == 5).all()
 
 
+def test_jobs_from_before_the_record_make_it_no_longer() -> None:
+    """sacct has jobs that were submitted long before the window and ran in it: nothing else of that time is known."""
+    old = ended(0.0, run=25 * DAY, requested_time=30 * DAY)
+    record = log(old, *(ended(20 * DAY + 600.0 * number) for number in range(720)))
+    queue = queue_of(record, 25 * DAY, [], {}, begin=20 * DAY)
+    for seed in range(10):
+        assert course(queue, seed, DAY).frame.height == 144
+
+
+def test_a_run_has_a_job_also_when_none_comes() -> None:
+    """Jobs come at noon, and now is midnight."""
+    queue = queue_of(log(*(ended(day * DAY + DAY / 2) for day in range(5)), WAITING_JOB), 5 * DAY, [waiting(6)], {})
+    made = course(queue)
+    jobs = prepare(made, Selection(begin=str(int(5 * DAY))), classes=[(10, 16)], slack=10.0, preset="all").jobs
+    assert jobs.filter(pl.col("preset") == "")["submit"].to_list() == [5 * DAY + 3599]
+    assert jobs["id"].n_unique() == 2
+
+
+@pytest.mark.parametrize("state", ["COMPLETING", "POWER_UP_NODE", "EXPEDITING", "SUSPENDED"])
+def test_each_state_of_a_job_that_has_nodes_is_known(state: str) -> None:
+    queue = queue_of(log(*BEFORE, RUNNING_JOB | {"state": state}), NOW, [], {})
+    assert queue.running["job_number"].to_list() == [10]
+
+
 def test_a_record_without_a_submission_before_now_is_refused() -> None:
     with pytest.raises(WrongUse, match="no job that was submitted before"):
         course(queue_of(log({"submit": NOW, "state": WAITS}), NOW, [waiting(1)], {}))
