@@ -149,7 +149,7 @@ def fork(jobs: pl.DataFrame, starts: Times, instant: float) -> tuple[Queue, Time
     frame = frame.select("state", *(pl.col(name).cast(kind) for name, kind in swf.SCHEMA.items()))
     waiting = known.filter(pl.col("start") > instant)
     queue = [now.Waiting(number, None, False, "Priority", 0, None) for number in waiting["job_number"]]
-    return queue_of(Trace(frame, {}, {}, "sacct", ""), instant, queue, {}), waiting["start"].to_numpy() - instant
+    return queue_of(Trace(frame, {}, {}, "sacct", ""), instant, queue, {}, is_ranked=False), waiting["start"].to_numpy() - instant
 
 
 def simulated(queue: Queue, processors: int, seed: int, horizon: float = 40_000.0) -> Times:

@@ -10,7 +10,8 @@ from decimal import Decimal
 import numpy as np
 import polars as pl
 
-from mirage.experiment.prepare import Prepared, Source, source
+from mirage.experiment import configuration
+from mirage.experiment.prepare import Prepared, Source, refused, source
 from mirage.knobs.knobs import Knobs
 from mirage.site import associations, now
 from mirage.site.archive import Archive, opened
@@ -40,7 +41,15 @@ class Courses:
         waiting = now.waiting(taken)
         origin = source(knobs.workload, knobs.nodes.machine)
         begin, instant = (float(at) - float(origin.trace.header["UnixStartTime"]) for at in (taken.begin, taken.end))
-        queue = queue_of(origin.trace, instant, waiting, _by_number(taken), begin=begin)
+        queue = queue_of(
+            origin.trace,
+            instant,
+            waiting,
+            _by_number(taken),
+            is_ranked=_is_ranked(knobs),
+            running=now.running(taken),
+            begin=begin,
+        ).without(lambda jobs: refused(knobs, jobs))
         if queue.waiting.is_empty():
             left = f"; {'; '.join(f'{count} {reason}' for reason, count in queue.left.items())}" if queue.left else ""
             raise WrongUse(f"{taken.path}: no job waits{left}", parameter="site")
@@ -70,10 +79,19 @@ class Courses:
         if job is None:
             return names
         found = [name for name in names if name.partition("_")[0] == str(job)]
+        why = {reason for name, reason in self.queue.missing.items() if name.partition("_")[0] == str(job)}
+        if not found and why:
+            raise WrongUse(f"{job} is not predicted: {'; '.join(sorted(why))}", parameter="job")
         if not found:
             shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
             raise WrongUse(f"{job} does not wait in the archive; it may be one of {shown}", parameter="job")
         return found
+
+
+def _is_ranked(knobs: Knobs) -> bool:
+    """`Queue.is_ranked`."""
+    settings = {**configuration.in_force(knobs.scheduler), **configuration.tuned(knobs.scheduler)}
+    return any(name.lower() == "prioritytype" and str(value).lower() == "priority/multifactor" for name, value in settings.items())
 
 
 def _by_number(taken: Archive) -> dict[tuple[int, str], int]:

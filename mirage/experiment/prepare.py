@@ -46,7 +46,7 @@ from mirage.traces.local_time import LocalTime
 from mirage.traces.trace import Trace, read_trace
 from mirage.workloads import fitting, models, not_played, requests, routing
 from mirage.workloads.selection import Selection
-from mirage.workloads.workload import Workload, prepare
+from mirage.workloads.workload import Workload, prepare, unusable
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically, write_json
 from slurm_mirage.jobs import plan as submissions
@@ -155,11 +155,8 @@ def header_of(machine: Machine) -> dict[str, str]:
 
 def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
     """Select and shrink the jobs. Raises WrongUse, also for a job that is wider than the cluster."""
-    config = configuration.of(knobs.scheduler)
-    takes = config.rm == SLURM and not aspects.needs(knobs).own_sizes
-    offered = config.offer(knobs, knobs.nodes.machine) if takes else None
     return prepare(
-        replace(trace, frame=fitting.fitted(trace.frame, offered)),
+        replace(trace, frame=_fitted(knobs, trace.frame)),
         selection_of_any(knobs.workload),
         classes=[(node_class.count, node_class.cpus) for node_class in knobs.nodes.machine.classes],
         slack=SLACK,
@@ -169,6 +166,19 @@ def workload(knobs: Knobs, trace: Trace, shrink: Decimal) -> Workload:
         preset=knobs.jobs.preset,
         depend=knobs.jobs.dependencies,
     )
+
+
+def _fitted(knobs: Knobs, jobs: pl.DataFrame) -> pl.DataFrame:
+    config = configuration.of(knobs.scheduler)
+    takes = config.rm == SLURM and not aspects.needs(knobs).own_sizes
+    return fitting.fitted(jobs, config.offer(knobs, knobs.nodes.machine) if takes else None)
+
+
+def refused(knobs: Knobs, jobs: pl.DataFrame) -> pl.Series:
+    """Whether each job of a log is left out with SIZES=fit, as it can never run on the cluster."""
+    fitted = _fitted(knobs, jobs)
+    impossible = pl.col("impossible") if "impossible" in fitted.columns else pl.lit(None, pl.String)
+    return fitted.select(unusable(knobs.nodes.machine.processors, impossible).is_not_null()).to_series()
 
 
 def _of_site_users(knobs: Knobs, trace: Trace) -> Trace:

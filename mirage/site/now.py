@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|launch failed|DependencyNeverSatis
 """Reasons of jobs that start only after someone has done something."""
 PENDING = "PENDING"
 LARGEST_PRIORITY = 5 * 10**8
+Name = tuple[int, int | None]
+"""A job: its number, of a task that of the array; and its task, or None."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Waiting:
     promised: int | None
 
     @property
+    def key(self) -> Name:
+        """Number and task."""
+        return self.number, self.task
+
+    @property
     def name(self) -> str:
         """As users write it: 12 or 12_3."""
         return str(self.number) if self.task is None else f"{self.number}_{self.task}"
@@ -52,6 +59,25 @@ def waiting(taken: Archive) -> list[Waiting]:
 
     Raises WrongUse for an archive without the queue, and for damaged lines.
     """
+    ahead = _ahead(taken)
+    found: list[tuple[int, Waiting]] = []
+    for line, row, own, key in _queue(taken):
+        if row["state"] != PENDING:
+            continue
+        priority, start = (_number(taken, SQUEUE, line, row[name] or "0") for name in ("priority", "starttime"))
+        place = min(ahead.get(own, ahead.get(key[0], 0)), LARGEST_PRIORITY)
+        is_held = priority == 0 or HELD.search(row["reason"]) is not None
+        found.append((priority, Waiting(*key, is_held, row["reason"], place, start or None)))
+    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
+
+
+def running(taken: Archive) -> set[Name]:
+    """The jobs of the queue that do not wait. Raises WrongUse as `waiting` does."""
+    return {key for _, row, _, key in _queue(taken) if row["state"] != PENDING}
+
+
+def _queue(taken: Archive) -> Iterator[tuple[int, dict[str, str], int, Name]]:
+    """Line, row, own number and name of each job of the queue."""
     if not has_queue(taken):
         why = f" (at the site: {taken.failed[SQUEUE]})" if SQUEUE in taken.failed else ""
         raise WrongUse(
@@ -59,20 +85,10 @@ def waiting(taken: Archive) -> list[Waiting]:
             "make example-site NOW=yes",
             parameter=PARAMETER,
         )
-    ahead = _ahead(taken)
-    found: list[tuple[int, Waiting]] = []
     for line, row in enumerate(taken.rows(SQUEUE, tuple(name.lower() for name in COLUMNS)), 2):
-        if row["state"] != PENDING:
-            continue
-        number, priority = (_number(taken, SQUEUE, line, row[name]) for name in ("arrayjobid", "priority"))
+        own, array = (_number(taken, SQUEUE, line, row[name]) for name in ("jobid", "arrayjobid"))
         task = None if row["arraytaskid"] == "" else _number(taken, SQUEUE, line, row["arraytaskid"])
-        own = _number(taken, SQUEUE, line, row["jobid"])
-        start = _number(taken, SQUEUE, line, row["starttime"] or "0")
-        number = own if task is None else number
-        place = min(ahead.get(own, ahead.get(number, 0)), LARGEST_PRIORITY)
-        is_held = priority == 0 or HELD.search(row["reason"]) is not None
-        found.append((priority, Waiting(number, task, is_held, row["reason"], place, start or None)))
-    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
+        yield line, row, own, (own, None) if task is None else (array, task)
 
 
 def fair_shares(taken: Archive) -> dict[tuple[str, str], int]:
@@ -83,7 +99,7 @@ def fair_shares(taken: Archive) -> dict[tuple[str, str], int]:
     rows = taken.rows(SSHARE, ("account", "user", "fairshare"))
     shares = ((row["user"].strip(), row["account"].strip(), row["fairshare"].strip()) for row in rows)
     return {
-        (user, account): round(weight * min(float(share), 1.0))
+        (user, account): min(round(weight * min(float(share), 1.0)), LARGEST_PRIORITY)
         for user, account, share in shares
         if user and re.fullmatch(r"\d{1,3}(\.\d{1,20})?", share)
     }
@@ -94,7 +110,7 @@ def _weight(taken: Archive) -> int:
     for name in (CONFIG, CONF):
         lines = taken.lines(name) if name in taken.parts else []
         for line in lines:
-            if match := re.match(r"\s*PriorityWeightFairshare\s*=\s*(\d{1,9})\b", line, re.IGNORECASE):
+            if match := re.match(r"\s*PriorityWeightFairshare\s*=\s*(\d{1,10})\b", line, re.IGNORECASE):
                 return int(match[1])
     return 0
 

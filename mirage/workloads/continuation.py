@@ -7,17 +7,18 @@ with PRESET=all is what a run submits (presets.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
-from mirage.site.now import PENDING, Waiting
+from mirage.site.now import PENDING, Name, Waiting
 from mirage.traces import states
 from mirage.traces.trace import Trace
-from mirage.workloads.presets import CANCELLED
+from mirage.workloads.presets import never_ran
 from mirage.workloads.run_times import Course, Jobs
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.request import Request
@@ -31,6 +32,11 @@ SAME_WEEKDAY = 3
 FIRST = 10**9
 """Added to the priority of jobs that run: they get their nodes first. Priorities are below 2^32."""
 _COMPLETED = 1
+HELD = "held until someone releases them"
+NOT_RECORDED = "in the queue, but not in sacct's record, as jobs that wait for others"
+NOT_RUNNING = "running in sacct's record, but not in the queue"
+TOO_LARGE = "asking for what the machine does not have"
+"""Why jobs are not continued."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +47,41 @@ class Queue:
         that were alive later
     running: rows of the log with `elapsed`; waiting: rows in the order of the queue with `name` (12_3), `ahead` and `promised`
         (seconds of the trace, null: nothing). Their `job_number` are the ids of a run's jobs
-    left: jobs that are not continued, by reason
+    missing: why jobs are not continued, by their names
     shares: what fair share adds to the priority of a new job, by user's number and account
+    is_ranked: whether priorities depend on more than the order of submissions. With priority/basic `nice` would be added to numbers
+        that are near to the largest one
     """
 
     trace: Trace
     instant: float
     running: pl.DataFrame
     waiting: pl.DataFrame
-    left: Mapping[str, int]
+    missing: Mapping[str, str]
     shares: Mapping[tuple[int, str], int]
+    is_ranked: bool
     begin: float = 0.0
+
+    @property
+    def left(self) -> Mapping[str, int]:
+        """Number of jobs that are not continued, by reason."""
+        return Counter(self.missing.values())
+
+    def without(self, refused: Callable[[pl.DataFrame], pl.Series]) -> Queue:
+        """The queue without the jobs that can never run on a machine. refused: whether each job of an SWF frame is one of them"""
+
+        def places(jobs: pl.DataFrame) -> pl.Series:
+            unknown = (pl.col("run_time") <= 0) & ~never_ran()
+            return refused(jobs.with_columns(run_time=pl.when(unknown).then(1.0).otherwise("run_time")))
+
+        never = places(self.waiting)
+        return replace(
+            self,
+            trace=replace(self.trace, frame=self.trace.frame.filter(~places(self.trace.frame))),
+            running=self.running.filter(~places(self.running)),
+            waiting=self.waiting.filter(~never),
+            missing={**self.missing, **dict.fromkeys(self.waiting.filter(never)["name"], TOO_LARGE)},
+        )
 
     @cached_property
     def _ended(self) -> Jobs:
@@ -64,35 +94,28 @@ class Queue:
         col, ended = pl.col, pl.lit(_COMPLETED, pl.Int64).alias("status")
         course = Course(self._ended, _jobs(self.running, "elapsed"), rng)
         # The selection begins now: what was submitted in this second is before it.
-        before = pl.min_horizontal("submit", pl.lit(self.instant - 1))
-        run = self.running.with_columns(ended, run_time=pl.Series(course.running, dtype=pl.Float64), submit=before)
+        before = pl.lit(self.instant - 1)
+        run = self.running.with_columns(ended, run_time=pl.Series(course.running, dtype=pl.Float64))
+        run = run.with_columns(submit=pl.min_horizontal("submit", before))
         wait = self.waiting.with_columns(
             ended,
             run_time=pl.Series(course.draw(_jobs(self.waiting)), dtype=pl.Float64),
             submit=before,
         ).with_columns(wait=self.instant + 1 - col("submit"))
         come = self._arrivals(rng, horizon)
-        unknown = come.filter(col("run_time") <= 0, col("status") != CANCELLED)
+        unknown = come.filter(col("run_time") <= 0, ~never_ran())
         of_unknown = unknown.select("job_number", run_time=pl.Series(course.draw(_jobs(unknown)), dtype=pl.Float64))
-        come = come.update(of_unknown, on="job_number").with_columns(
-            status=pl.when(col("status") == CANCELLED).then("status").otherwise(ended)
-        )
+        come = come.update(of_unknown, on="job_number").with_columns(status=pl.when(never_ran()).then("status").otherwise(ended))
         columns = [*self.trace.frame.columns, *([] if "request" in self.trace.frame.columns else ["request"])]
         parts = (
-            _ahead(run, [FIRST if self._is_ranked else 0] * run.height),
-            _ahead(wait, wait["ahead"].to_list()),
+            _ahead(run, [FIRST if self.is_ranked else 0] * run.height),
+            _ahead(wait, wait["ahead"].to_list() if self.is_ranked else [0] * wait.height),
             _ahead(come, self._shares_of(come)),
         )
         return replace(self.trace, frame=pl.concat([part.select(columns) for part in parts]), notes={})
 
-    @property
-    def _is_ranked(self) -> bool:
-        """Whether priorities depend on more than the order of submissions. With priority/basic `nice` would be added to numbers
-        that are near to the largest one."""
-        return bool(self.shares) or bool((self.waiting["ahead"] > 0).any())
-
     def _shares_of(self, jobs: pl.DataFrame) -> list[int]:
-        if not self.shares or "account" not in jobs.columns:
+        if not self.is_ranked or not self.shares or "account" not in jobs.columns:
             return [0] * jobs.height
         usual = int(np.median(list(self.shares.values())))
         pairs = zip(jobs["user"].to_list(), jobs["account"].to_list(), strict=True)
@@ -162,24 +185,35 @@ def _with_nice(text: str, ahead: int) -> str:
 
 
 def queue_of(
-    trace: Trace, instant: float, waiting: Sequence[Waiting], shares: Mapping[tuple[int, str], int], *, begin: float = 0.0
+    trace: Trace,
+    instant: float,
+    waiting: Sequence[Waiting],
+    shares: Mapping[tuple[int, str], int],
+    *,
+    is_ranked: bool = True,
+    running: Collection[Name] | None = None,
+    begin: float = 0.0,
 ) -> Queue:
-    """The state at `instant` (seconds of the trace) of a log that ends then. waiting: the queue as squeue has it. begin: as in
-    `Queue`.
+    """The state at `instant` (seconds of the trace) of a log that ends then.
+
+    waiting, running: the queue as squeue has it; without `running`, all jobs run that do in the log. shares, is_ranked, begin: as
+    in `Queue`
 
     sacct was asked later than squeue: what happened after the instant is undone, and jobs that had left the queue follow it.
     """
+    lost = _not_running(trace.frame, running)
     frame, col = _as_of(trace.frame, instant), pl.col
     trace = replace(trace, frame=frame)
-    running = frame.filter(col("state").is_in(RUNS), col("wait") >= 0, col("run_time") <= 0)
+    runs = frame.filter(col("state").is_in(RUNS), col("wait") >= 0, col("run_time") <= 0)
+    runs = runs.filter(~col("job_number").is_in(lost))
     elapsed = instant - col("submit") - col("wait") - (col("suspended").fill_null(0) if "suspended" in frame.columns else 0.0)
-    running = running.unique("job_number", keep="last", maintain_order=True).with_columns(elapsed=elapsed.clip(0.0))
+    runs = runs.unique("job_number", keep="last", maintain_order=True).with_columns(elapsed=elapsed.clip(0.0))
     if "array_limit" in frame.columns:
         # The tasks that wait are an array of their own: it has the limit.
-        running = running.with_columns(array_job=pl.lit(None, pl.Int64))
+        runs = runs.with_columns(array_job=pl.lit(None, pl.Int64))
     pending = frame.filter(~col("state").is_in(RUNS), col("wait") < 0).unique("job_number", keep="last", maintain_order=True)
     wanted = pl.DataFrame(
-        [(place, one.name, one.number, one.task, one.ahead, one.promised) for place, one in enumerate(waiting) if not one.is_held],
+        [(place, one.name, *one.key, one.ahead, one.promised) for place, one in enumerate(waiting) if not one.is_held],
         schema={
             "place": pl.Int64,
             "name": pl.String,
@@ -194,9 +228,8 @@ def queue_of(
     known = [one.number for one in waiting]
     gone = pending.filter(col(_LATER), ~col("job_number").is_in(known), ~_of_any_array(pending, known)).sort("submit")
     places = pl.int_range(wanted.height, wanted.height + pl.len())
-    names = pl.col("job_number").cast(pl.String)
     unknown = pl.lit(None, pl.Float64)
-    gone = gone.with_columns(place=places, name=names, ahead=pl.lit(0, pl.Int64), promised=unknown)
+    gone = gone.with_columns(place=places, name=_names(gone), ahead=pl.lit(0, pl.Int64), promised=unknown)
     found = pl.concat([found, gone.select(found.columns)])
     last = _last_number(frame)
     repeated = ~col("job_number").is_first_distinct()
@@ -204,12 +237,36 @@ def queue_of(
         job_number=pl.when(repeated).then(last + repeated.cum_sum().cast(pl.Int64)).otherwise("job_number"),
         promised=col("promised") - float(trace.header.get("UnixStartTime", 0)),
     )
-    left = {
-        "held: they start when someone releases them": sum(one.is_held for one in waiting),
-        "in the queue, but not in sacct's record": wanted.height + gone.height - rows.height,
+    absent = wanted.join(found, on="place", how="anti")["name"]
+    missing = {
+        **{one.name: HELD for one in waiting if one.is_held},
+        **dict.fromkeys(absent, NOT_RECORDED),
+        **dict.fromkeys(map(str, lost), NOT_RUNNING),
     }
-    trace, running, rows = replace(trace, frame=frame.drop(_LATER)), running.drop(_LATER), rows.drop(_LATER)
-    return Queue(trace, instant, running, rows, {reason: count for reason, count in left.items() if count}, shares, begin)
+    trace, runs, rows = replace(trace, frame=frame.drop(_LATER)), runs.drop(_LATER), rows.drop(_LATER)
+    return Queue(trace, instant, runs, rows, missing, shares, is_ranked, begin)
+
+
+def _not_running(frame: pl.DataFrame, running: Collection[Name] | None) -> Sequence[int]:
+    """The numbers of the jobs that run in the log without an end, and are not in the queue: slurmctld has lost them."""
+    live = frame.filter(pl.col("state").is_in(RUNS), pl.col("wait") >= 0, pl.col("run_time") <= 0)
+    if running is None or live.is_empty():
+        return []
+    tasks = zip(*(live[name] for name in ("array_job", "array_task")), strict=True) if "array_job" in live.columns else None
+    names = [
+        (number, None) if task is None or task[1] is None else task
+        for number, task in zip(live["job_number"], tasks or [None] * live.height, strict=True)
+    ]
+    return [number for number, name in zip(live["job_number"], names, strict=True) if name not in running]
+
+
+def _names(jobs: pl.DataFrame) -> pl.Expr:
+    """The names of jobs, as users write them: 12 or 12_3."""
+    number = pl.col("job_number").cast(pl.String)
+    if "array_job" not in jobs.columns:
+        return number
+    task = pl.concat_str("array_job", pl.lit("_"), "array_task")  # null if one of them is
+    return pl.coalesce(task, number)
 
 
 _LATER = "left the queue later"

@@ -140,7 +140,7 @@ def prepare(
     if sizes == "scale":
         trace = replace(trace, frame=trace.frame.drop("request", "impossible", strict=False))
     impossible = pl.col("impossible") if "impossible" in trace.frame.columns else pl.lit(None, pl.String)
-    taken = take(trace, selection, _unusable(available if sizes == "fit" else None, impossible))
+    taken = take(trace, selection, unusable(available if sizes == "fit" else None, impossible))
     before, unknown = presets(taken.before, taken.instant, preset)
     window = pl.concat([before, taken.jobs.with_columns(preset=pl.lit(""))])
     window = window.with_columns(processors=requests.processors(), ran=~never_ran()).with_columns(
@@ -225,7 +225,7 @@ def _check_knobs(shrink_percent: float, overrun: str, sizes: str) -> None:
         raise WrongUse(f"{sizes!r} may be keep, scale or fit", parameter="sizes")
 
 
-def _unusable(widest: int | None, impossible: pl.Expr) -> pl.Expr:
+def unusable(widest: int | None, impossible: pl.Expr) -> pl.Expr:
     """Expression for the reason why a job cannot be submitted; null if it can. Jobs with over `widest` processors cannot, nor those
     with a reason `impossible`."""
     col = pl.col

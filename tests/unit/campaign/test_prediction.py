@@ -19,9 +19,10 @@ from mirage.knobs import resolve
 from mirage.records.file_names import EXPERIMENT_FILE, PREDICTION_FILE, STARTS_FILE
 from mirage.records.run_folder import RunFolder
 from mirage.reports.prediction_page import page, text_of
+from mirage.site import archive
 from mirage.terminal.screen import Screen
 from mirage.workloads import example_site
-from mirage.workloads.continuation import HOUR, WEEK
+from mirage.workloads.continuation import HELD, HOUR, TOO_LARGE, WEEK
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 
@@ -70,6 +71,29 @@ def test_one_job_is_named_as_squeue_has_it(site: Path) -> None:
     assert list(made.wanted(None)) == made.queue.waiting["name"].to_list()
     with pytest.raises(WrongUse, match="does not wait in the archive; it may be one of"):
         made.wanted(999_999)
+
+
+def test_jobs_that_are_not_predicted_are_named_with_the_reason(site: Path, tmp_path: Path) -> None:
+    """The first waiting job asks for more than the machine has; the next one is held."""
+    taken = archive.open_archive(site)
+    heading, *rows = [line.split("\t") for line in taken.lines("now/squeue.txt")]
+    wide, held = [row for row in rows if row[3] == "PENDING" and row[2] == ""][:2]
+    held[heading.index("Priority")] = "0"
+    columns, *jobs = [line.split("\t") for line in taken.lines("sacct/all.txt")]
+    [job] = [row for row in jobs if row[columns.index("JobIDRaw")] == wide[0]]
+    job[columns.index("ReqCPUS")] = "99999"
+    job[columns.index("ReqTRES")] = job[columns.index("SubmitLine")] = ""
+    changed = {"now/squeue.txt": [heading, *rows], "sacct/all.txt": [columns, *jobs]}
+    parts = {name: taken.data(name).decode() for name in taken.parts}
+    parts |= {name: "".join("\t".join(row) + "\n" for row in table) for name, table in changed.items()}
+    archive.write(tmp_path / "a.tar", parts, begin=taken.begin, end=taken.end, release=taken.release)
+    made = courses(tmp_path / "a.tar")
+    assert made.queue.missing == {wide[0]: TOO_LARGE, held[0]: HELD}
+    assert sorted(made.left()) == sorted(f"not predicted: 1 {reason}" for reason in (TOO_LARGE, HELD))
+    for name, reason in made.queue.missing.items():
+        assert name not in made.queue.waiting["name"]
+        with pytest.raises(WrongUse, match=f"{name} is not predicted: {reason}"):
+            made.wanted(int(name))
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,11 @@ def test_waiting_jobs_come_in_the_order_of_their_priorities(tmp_path: Path) -> N
     assert not any(one.is_held for one in found)
 
 
+def test_jobs_that_do_not_wait_are_known_by_number_and_task(tmp_path: Path) -> None:
+    queue = table(COLUMNS, row(1), row(3, State="RUNNING"), row(9, 8, 4, State="COMPLETING"), row(10, 8, 5))
+    assert now.running(made(tmp_path / "a.tar", queue)) == {(3, None), (8, 4)}
+
+
 @pytest.mark.parametrize(
     ("more", "is_held"),
     [
@@ -85,6 +90,8 @@ def test_a_new_job_has_what_fair_share_gives_its_user(tmp_path: Path) -> None:
         ("u_b", "a_2"): 1000,
     }
     assert now.fair_shares(made(path, table(COLUMNS), **{SSHARE: share, CONFIG: "PriorityWeightFairShare = 0\n"})) == {}
+    largest = now.fair_shares(made(path, table(COLUMNS), **{SSHARE: share, CONFIG: "PriorityWeightFairShare = 4000000000\n"}))
+    assert set(largest.values()) == {now.LARGEST_PRIORITY}
     assert now.fair_shares(made(path, table(COLUMNS), **{CONFIG: config})) == {}
 
 

@@ -89,6 +89,49 @@ def test_the_order_of_the_queue_is_that_of_age_and_fair_share() -> None:
     assert of_users in ({1: -40, 2: -9}, {1: -40}, {2: -9})
 
 
+@pytest.mark.parametrize("is_ranked", [True, False])
+def test_running_jobs_are_first_also_where_neither_age_nor_fair_share_counts(is_ranked: bool) -> None:
+    """With priority/basic no job has a `nice`, whatever sshare shows."""
+    shares = {} if is_ranked else {(1, "a"): 40, (2, "a"): 9}
+    waits = [waiting(11, ahead=0 if is_ranked else 70)]
+    jobs = course(queue_of(log(*BEFORE, RUNNING_JOB, WAITING_JOB), NOW, waits, shares, is_ranked=is_ranked)).frame
+    nice = {row["job_number"]: Request.parse(row["request"]).nice for row in jobs.iter_rows(named=True)}
+    assert nice.pop(10) == (-FIRST if is_ranked else 0)
+    assert set(nice.values()) == {0}
+
+
+def test_waiting_jobs_are_submitted_in_the_order_of_the_queue() -> None:
+    two = [WAITING_JOB, WAITING_JOB | {"submit": 9950}]
+    jobs = submitted(course(queue_of(log(*BEFORE, RUNNING_JOB, *two), NOW, [waiting(12), waiting(11)], {})))
+    assert jobs.filter(pl.col("preset") == QUEUED)["id"].to_list() == [12, 11]
+
+
+def test_a_job_that_was_cancelled_while_it_ran_comes_with_its_run_time() -> None:
+    """At the instant at which it was cancelled in the record it may still wait here."""
+    queue = queue_of(log(*(one | {"status": 5} for one in BEFORE), RUNNING_JOB), NOW, [], {})
+    jobs = submitted(course(queue))
+    assert jobs.filter(pl.col("preset") == "")["cancel_after_virtual"].null_count() == jobs.height - 1 > 0
+
+
+def test_a_job_that_only_sacct_believes_to_run_is_left_out() -> None:
+    task = RUNNING_JOB | {"array_job": 77, "array_task": 4}
+    ended_later = RUNNING_JOB | {"run_time": 600, "status": 1, "state": COMPLETED}
+    record = log(*BEFORE, RUNNING_JOB, RUNNING_JOB, task, task | {"array_task": 5}, ended_later)
+    queue = queue_of(record, NOW, [], {}, running={(10, None), (77, 4)})
+    assert queue.running["job_number"].to_list() == [10, 12, 14]
+    assert list(queue.left.values()) == [2] and set(queue.missing) == {"11", "13"}
+
+
+def test_jobs_that_can_never_run_there_are_counted() -> None:
+    wide = {"requested_processors": 500, "allocated_processors": -1}
+    record = log(*BEFORE, ended(100, **wide), RUNNING_JOB, WAITING_JOB, WAITING_JOB | wide)
+    queue = queue_of(record, NOW, [waiting(12), waiting(13)], {}).without(
+        lambda jobs: (jobs["requested_processors"] > 160) | (jobs["run_time"] <= 0)
+    )
+    assert queue.waiting["name"].to_list() == ["12"] and list(queue.missing) == ["13"]
+    assert queue.running.height == 1 and queue.trace.frame.filter(pl.col("requested_processors") == 500).is_empty()
+
+
 def test_tasks_that_wait_are_jobs_of_their_own() -> None:
     array = WAITING_JOB | {"array_job": 11, "array_limit": 2}
     one_split = WAITING_JOB | {"array_job": 11, "array_task": 7, "array_limit": 2}
@@ -117,10 +160,15 @@ def test_what_happened_after_the_instant_is_undone() -> None:
     queue = queue_of(log(*BEFORE, *later), NOW, [waiting(11)], {})
     assert queue.running.select("job_number", "elapsed").rows() == [(10, 500.0)]
     assert queue.waiting.select("name", "promised").rows() == [("11", None), ("13", None)]
-    assert queue.left == {}
+    assert queue.missing == {}
     jobs = submitted(course(queue))
     assert jobs.filter(pl.col("preset") == QUEUED)["id"].to_list() == [11, 13]
     assert jobs.filter(pl.col("preset") == RUNNING)["id"].to_list() == [10]
+
+
+def test_a_task_that_left_the_queue_later_has_its_name() -> None:
+    later = {"submit": 9100, "wait": 950, "run_time": 20, "status": 1, "array_job": 8, "array_task": 3}
+    assert queue_of(log(*BEFORE, later), NOW, [], {}).waiting["name"].to_list() == ["8_3"]
 
 
 def test_what_is_not_continued_is_counted() -> None:
