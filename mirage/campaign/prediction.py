@@ -21,7 +21,7 @@ from mirage.experiment.lane import Lane
 from mirage.experiment.order import Order, execute
 from mirage.experiment.prepare import Prepared
 from mirage.experiment.remarks import remarks
-from mirage.records.file_names import EXPERIMENT_FILE, STATUS_FILE
+from mirage.records.file_names import EXPERIMENT_FILE, JOBS_FILE, STATUS_FILE
 from mirage.terminal.screen import Screen
 from mirage.text.words import counted
 from slurm_mirage.base.files import write_json
@@ -67,19 +67,23 @@ class Prediction:
     def run(self, screen: Screen) -> Ending:
         """Run the courses that are not finished, and write and print the results."""
         knobs = self.order.knobs
-        if runs.earlier(self.folder, self.inputs) is None:
+        if not self._is_finished():
             preflight.privileges(knobs.cluster)
             names = [one for run in self.runs for one in (run.folder.name, runs.calibration_of(run.folder.name))]
             folders = [run.folder for run in self.runs]
             with InstanceUse(knobs.cluster, self.folder.name, names, folders, screen, first_run_host(knobs.cluster)) as use:
                 # Another make may have finished it while this one waited.
-                if runs.earlier(self.folder, self.inputs) is None:
+                if not self._is_finished():
                     endings = self._play(names, use, screen)
                     if any(not ending.is_final for ending in endings.values()):
                         return self._unfinished(endings)
         else:
             screen.say(f"results/{self.folder.name} is finished: nothing is run again")
         return self._conclude(screen)
+
+    def _is_finished(self) -> bool:
+        """Whether all courses are played, and their results are still there. Raises WrongUse for a folder with other inputs."""
+        return runs.earlier(self.folder, self.inputs) is not None and all((run.folder / JOBS_FILE).is_file() for run in self.runs)
 
     def _play(self, names: Sequence[str], use: InstanceUse, screen: Screen) -> dict[Path, Ending]:
         """Run what is not finished; the endings of all runs that have ended."""
@@ -93,12 +97,11 @@ class Prediction:
         for run in left:
             preflight.no_leftover(knobs.cluster, run.folder)
         self._announce(left, screen)
-        if not self.folder.exists():
+        if not (self.folder / EXPERIMENT_FILE).exists():
             preflight.before_2038(knobs.cluster, sum(run.prepared.passing for run in left))
-            self.folder.mkdir(parents=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / EXPERIMENT_FILE, self.order.description(self.inputs) | {"run": self.folder.name})
             runs.keep_knobs(self.folder, knobs)
-        (self.folder / STATUS_FILE).unlink(missing_ok=True)
 
         def play(run: _Run, lane: Lane) -> bool:
             lane.screen.tell(run.prepared.announcement())
@@ -121,7 +124,9 @@ class Prediction:
             home=lambda run: home_of(knobs.cluster, run.folder, run.folder.name),
             foot=lambda: f"{len(endings)} of {len(self.runs)} courses finished",
         )
-        rest.run_beside([run.folder for run in self.runs], endings, screen)
+        with runs.only_one(self.folder):
+            (self.folder / STATUS_FILE).unlink(missing_ok=True)
+            rest.run_beside([run.folder for run in self.runs], endings, screen)
         return endings
 
     def _announce(self, left: Sequence[_Run], screen: Screen) -> None:

@@ -21,6 +21,8 @@ from mirage.text.words import about, counted, percent
 
 DRAWN = 40
 """Most jobs in the picture: the first ones of the queue."""
+ENOUGH = 4
+"""Courses from which on intervals hold nearly as many starts as they say (start_intervals.py)."""
 WORDS = (
     "Each line is a waiting job, in the order of the queue: a point where it has started in half of the courses, a thick line that "
     "holds the start with 50 %, a thin one with 90 %, and a diamond where Slurm planned its start when the queue was taken."
@@ -48,6 +50,10 @@ def text_of(seconds: float | None) -> str:
 def remarks(content: Mapping[str, Any]) -> list[str]:
     """What limits the answer, a sentence each. content: of predict.json"""
     lines = []
+    if (count := len(content["courses"])) < ENOUGH:
+        lines.append(
+            f"{counted(count, 'course')}: too few for the intervals, which are too narrow; REPLICAS may be {ENOUGH} or more."
+        )
     if content["not_placed"] > 0:
         lines.append(
             f"{100 * content['not_placed']:.1f} % of the running jobs did not get their nodes at once in the courses: other jobs "

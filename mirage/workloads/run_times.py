@@ -28,6 +28,8 @@ _LEVELS = ((_USER, _LIMIT), (_USER,), (_SIMILAR,), ())
 """What the jobs of each level have in common: user, limit, the power of two next to the limit."""
 _SHORTEST = 1.0
 """Seconds; the least run time."""
+_UNLIMITED = 2.0
+"""The limit of jobs whose limit is unknown or none, in times of the longest job so far, which may still run."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class _Pool:
 
 
 def _known_limits(jobs: Jobs, longest: float) -> Times:
-    """The limits; `longest` where they are unknown."""
+    """The limits; `longest` where they are unknown or none."""
     known = np.isfinite(jobs.limit) & (jobs.limit > 0)
     limits: Times = np.where(known, jobs.limit, longest)
     return limits
@@ -123,7 +125,7 @@ class Course:
 
         Jobs that run are longer than those that have ended: their run times, as drawn, count for the other jobs.
         """
-        longest = float(max([_SHORTEST, *ended.elapsed, *running.elapsed]))
+        longest = _UNLIMITED * float(max([_SHORTEST, *ended.elapsed, *running.elapsed]))
         self.running = _Pools(ended, longest, rng).draw(running)
         both = (np.concatenate(pair) for pair in zip(_members(ended), (running.user, running.limit, self.running), strict=True))
         self._pools = _Pools(Jobs(*both), longest, rng)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,18 @@ import polars as pl
 import pytest
 
 from mirage.campaign import prediction, prediction_results
+from mirage.campaign.lanes import RunsLeft
 from mirage.commands.predict import predict
-from mirage.experiment import runs
+from mirage.experiment import preflight, runs
 from mirage.experiment.courses import Courses
 from mirage.experiment.endings import Ending
+from mirage.experiment.lane import Lane
+from mirage.experiment.order import Order
+from mirage.experiment.prepare import Prepared
 from mirage.knobs import resolve
 from mirage.records.file_names import EXPERIMENT_FILE, PREDICTION_FILE, STARTS_FILE
 from mirage.records.run_folder import RunFolder
-from mirage.reports.prediction_page import page, text_of
+from mirage.reports.prediction_page import page, remarks, text_of
 from mirage.site import archive
 from mirage.terminal.screen import Screen
 from mirage.workloads import example_site
@@ -159,6 +165,68 @@ def test_its_page_has_each_job_and_course(site: Path, tmp_path: Path) -> None:
     for job in content["jobs"]:
         assert f">{job['job']}<" in text
     assert "../now-3/report.html" in text and "<svg" in text
+
+
+def test_few_courses_say_so(site: Path, tmp_path: Path) -> None:
+    made = courses(site)
+    for count, words in ((1, ["1 course: too few"]), (3, ["3 courses: too few"]), (4, [])):
+        content = prediction_results.write(tmp_path / f"n{count}", made, played(made, tmp_path / f"n{count}", count))
+        assert [line.partition(" for")[0] for line in remarks(content) if "too few" in line] == words
+
+
+class NoUse:
+    def when_free(self, action: Callable[[], Any]) -> Any:
+        return action()
+
+
+@pytest.fixture
+def planned(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], prediction.Prediction]:
+    """Makes the prediction p of two courses; no cluster is needed to play them."""
+    monkeypatch.setattr(runs, "RESULTS", tmp_path)
+    monkeypatch.setattr(prediction, "InstanceUse", lambda *_: nullcontext(NoUse()))
+    for name in ("privileges", "running", "nothing_disturbed", "has_room", "no_leftover", "before_2038"):
+        monkeypatch.setattr(preflight, name, lambda *_: None)
+    monkeypatch.setattr(prediction.report, "write", lambda *_: None)
+    monkeypatch.setattr(prediction.Prediction, "_announce", lambda *_: None)
+
+    def play(order: Order, prepared: Prepared, folder: Path, *_: Any) -> Ending:
+        with pytest.raises(WrongUse, match="another make works on"), runs.only_one(tmp_path / "p"):
+            pass
+        folder.mkdir()
+        jobs = prepared.workload.jobs.select("id", start="submit")
+        jobs.write_csv(folder / "jobs.csv")
+        write_json(folder / EXPERIMENT_FILE, {"inputs": order.inputs((prepared.shrink,))})
+        (ending := Ending("ok", "")).store(folder)
+        return ending
+
+    def run(left: RunsLeft[Any], *_: Any) -> bool:
+        lane = Lane("c", left.knobs.cluster, left.use, Screen(), "c", "")
+        return all(left.play(one, lane) for one in left.left)
+
+    monkeypatch.setattr(prediction, "execute", play)
+    monkeypatch.setattr(RunsLeft, "run", run)
+    return lambda: prediction.Prediction.of(courses(site, RUN="p", REPLICAS="2"))
+
+
+def test_a_prediction_goes_on_after_a_kill_before_its_first_file(
+    planned: Callable[[], prediction.Prediction], tmp_path: Path
+) -> None:
+    (tmp_path / "p").mkdir()
+    assert planned().run(Screen()).word == "ok"
+    assert RunFolder(tmp_path / "p").experiment["inputs"]["REPLICAS"] == "2"
+    assert planned().run(Screen()).word == "ok"
+
+
+def test_a_course_whose_folder_was_removed_is_played_again(
+    planned: Callable[[], prediction.Prediction], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert planned().run(Screen()).word == "ok"
+    shutil.rmtree(tmp_path / "p-2")
+    kept = (tmp_path / "p-1/jobs.csv").stat().st_mtime_ns
+    capsys.readouterr()
+    assert planned().run(Screen()).word == "ok"
+    assert (tmp_path / "p-2/jobs.csv").is_file() and (tmp_path / "p-1/jobs.csv").stat().st_mtime_ns == kept
+    assert "is finished" not in capsys.readouterr().out
 
 
 _GIVEN: tuple[dict[str, str], ...] = ({}, {"JOB": "7"}, {"SEED": "2"})

@@ -65,6 +65,13 @@ def test_what_has_elapsed_counts_exactly() -> None:
     assert np.mean(drawn == 3000) > 0.9
 
 
+def test_the_longest_job_without_a_limit_does_not_end_at_once() -> None:
+    history = jobs([(1, float("nan"), 100.0)] * 20)
+    drawn = many(history, (1, float("nan"), 10_000.0))
+    assert drawn.max() > 15_000 and np.median(drawn) > 11_000
+    assert drawn.max() <= 20_000
+
+
 def test_later_jobs_of_a_user_count_more() -> None:
     history = jobs([(1, 3600.0, 3000.0)] * 200 + [(1, 3600.0, 100.0)] * 40)
     assert np.mean(many(history, (1, 3600.0, 0.0)) == 100) > 0.6
