@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import re
 import stat
 import string
+import tarfile
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -516,3 +519,34 @@ def test_priorities_of_waiting_jobs_are_taken_where_they_have_parts(
         capture.take_queue(taken, f"PriorityType            = priority/{kind}\n")
         assert set(taken.parts) == parts
     assert (tmp_path / "multifactor/now/sprio.txt").read_text() == "JobID\tAge\tFairShare\n7\t10\t200\n"
+
+
+def test_the_window_ends_when_the_queue_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before that, the names of weeks are learned, which takes minutes."""
+    program = """#!/bin/sh
+    case "$(basename "$0") $*" in
+    "sacct --helpformat") echo "JobIDRaw Submit Start" ;;
+    "scontrol show config") echo "SLURM_VERSION           = 22.05.8" ;;
+    squeue*) echo "7|7|N/A|RUNNING|4294901750|None|1795742720|" ;;
+    esac
+    """
+    for name in ("sacct", "sacctmgr", "scontrol", "squeue", "sshare"):
+        (tmp_path / name).write_text(program)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    clock = [1_795_742_800]
+
+    def known_names(*_: int) -> set[str]:
+        clock[0] += 900
+        return set()
+
+    monkeypatch.setattr(capture, "known_names", known_names)
+    monkeypatch.setattr(capture.time, "time", lambda: float(clock[0]))
+    given = ["--from", "1795700000", "--now", "--out", str(tmp_path), "--key", str(tmp_path / "key")]
+    path = Path(capture.capture(given))
+    with tarfile.open(path) as tar:
+        manifest = json.load(tar.extractfile("manifest.json") or io.BytesIO())
+    assert "now/squeue.txt" in manifest["files"]
+    assert manifest["end"] == 1_795_742_800 + 900
+    days = [time.strftime("%Y%m%dT%H%M", time.localtime(at)) for at in (1_795_700_000, manifest["end"])]
+    assert path.name == f"mirage-capture-{'-'.join(days)}.tar"
