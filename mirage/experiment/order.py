@@ -101,7 +101,9 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
     try:
         speed = speed_for(prepared, folder, replay, screen)
         if prepared.knobs.clock.speed != speed:
-            prepared = Prepared.make(order.knobs.at_speed(speed), order.source.trace, prepared.shrink)
+            again = Prepared.make(order.knobs.at_speed(speed), order.source.trace, prepared.shrink)
+            recorded = None if prepared.recorded is None else again.recorded
+            prepared = replace(again, replica=prepared.replica, recorded=recorded)
             prepared.write_again(folder)
             announce(prepared, screen)
         replay(folder.name, speed, folder, {} if campaign is None else launch_costs.variables(campaign, manager, lane.host))
