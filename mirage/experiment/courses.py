@@ -83,7 +83,8 @@ class Courses:
         if not found and why:
             raise WrongUse(f"{job} is not predicted: {'; '.join(sorted(why))}", parameter="job")
         if not found:
-            shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+            numbers = list(dict.fromkeys(name.partition("_")[0] for name in names))
+            shown = ", ".join(numbers[:12]) + (", ..." if len(numbers) > 12 else "")
             raise WrongUse(f"{job} does not wait in the archive; it may be one of {shown}", parameter="job")
         return found
 

@@ -215,6 +215,23 @@ def test_jobs_from_before_the_record_make_it_no_longer() -> None:
         assert course(queue, seed, DAY).frame.height == 144
 
 
+def test_three_weeks_of_record_are_that_also_if_the_first_job_comes_later() -> None:
+    begin = 2 * DAY
+    submits = [begin + 60 + week * WEEK + 3600.0 * number for week in range(3) for number in range(24)]
+    record = log(ended(0.0, run=5 * DAY), *(ended(submit) for submit in submits))
+    queue = queue_of(record, begin + 3 * WEEK, [], {}, begin=begin)
+    assert {course(queue, seed, DAY).frame.height for seed in range(5)} == {24}
+
+
+def test_copies_of_jobs_that_run_are_no_shorter_than_these_so_far() -> None:
+    short = [ended(100.0 * number, run=50) for number in range(40)]
+    runs = [{"submit": 4100 + 100.0 * number, "wait": 0, "state": RUNS, "requested_time": 40_000} for number in range(20)]
+    made = course(queue_of(log(*short, *runs), NOW, [], {})).frame
+    drawn = set(made.filter(pl.col("submit") < NOW)["run_time"])
+    come = made.filter(pl.col("submit") >= NOW)["run_time"]
+    assert min(drawn) > 3900 and set(come) - {50.0} <= drawn and (come != 50).any()
+
+
 def test_a_run_has_a_job_also_when_none_comes() -> None:
     """Jobs come at noon, and now is midnight."""
     queue = queue_of(log(*(ended(day * DAY + DAY / 2) for day in range(5)), WAITING_JOB), 5 * DAY, [waiting(6)], {})
