@@ -12,7 +12,9 @@ import polars as pl
 
 from mirage.experiment import configuration
 from mirage.experiment.prepare import Prepared, Source, refused, source
+from mirage.knobs import resolve
 from mirage.knobs.knobs import Knobs
+from mirage.knobs.table import BY_NAME, TABLE
 from mirage.site import associations, now
 from mirage.site.archive import Archive, opened
 from mirage.traces.trace import Trace
@@ -21,6 +23,8 @@ from slurm_mirage.base.errors import WrongUse
 
 BEYOND, AT_LEAST = 1.5, HOUR
 """Jobs come for so many times as long as the last waiting job waits by a quick simulation; seconds."""
+_DECIDED = [knob.name for knob in TABLE if knob.is_input and "predict" not in knob.targets and knob.name != "TRACE"]
+"""Knobs that courses decide themselves. TRACE is the archive."""
 _UNSHRUNK = Decimal(100)
 
 
@@ -37,6 +41,7 @@ class Courses:
     @classmethod
     def of(cls, knobs: Knobs) -> Courses:
         """The queue in SITE. Raises WrongUse for an archive without it, or without a job that waits."""
+        knobs = resolve.with_texts(knobs, {name: BY_NAME[name].default for name in _DECIDED})
         taken = opened(knobs.workload.site)
         waiting = now.waiting(taken)
         origin = source(knobs.workload, knobs.nodes.machine)
@@ -54,7 +59,7 @@ class Courses:
             left = f"; {'; '.join(f'{count} {reason}' for reason, count in queue.left.items())}" if queue.left else ""
             raise WrongUse(f"{taken.path}: no job waits{left}", parameter="site")
         window = replace(knobs.workload, begin=f"{instant:.0f}", end=None)
-        jobs = replace(knobs.jobs, preset="all", sizes="fit", shrinks=(_UNSHRUNK,))
+        jobs = replace(knobs.jobs, preset="all", sizes="fit")
         knobs = replace(knobs, workload=window, jobs=jobs)
         return cls(knobs, taken, origin, queue, _horizon(queue, knobs.nodes.machine.processors, knobs.workload.seed))
 

@@ -70,6 +70,14 @@ def test_a_run_has_all_running_and_waiting_jobs(site: Path) -> None:
     assert prepared.recorded is None
 
 
+def test_knobs_that_predict_does_not_use_change_nothing(site: Path) -> None:
+    plain = courses(site)
+    given = {"JOBS": "5", "FROM": "0", "PRESET": "none", "SETTINGS": "bf_interval=77", "SUBMISSION": "period=900 size=2"}
+    other = courses(site, **given, SHRINK="50", OVERRUN="kill", MIN_RUNTIME="100000")
+    assert other.knobs.inputs() == plain.knobs.inputs() and other.horizon == plain.horizon
+    assert other.prepared(1, other.source_of(1).trace).dues == plain.prepared(1, plain.source_of(1).trace).dues
+
+
 def test_one_job_is_named_as_squeue_has_it(site: Path) -> None:
     made = courses(site)
     name = made.queue.waiting["name"][0]
