@@ -21,6 +21,8 @@ from mirage.text.words import about, counted, percent
 
 DRAWN = 40
 """Most jobs in the picture: the first ones of the queue."""
+LISTED = 1000
+"""Most jobs in the table."""
 ENOUGH = 4
 """Courses from which on intervals hold nearly as many starts as they say (start_intervals.py)."""
 WORDS = (
@@ -90,9 +92,12 @@ def _sections(run: RunFolder, content: Mapping[str, Any]) -> Iterable[Section]:
             text_of(job["start_50"]), text_of(job["start_90"]), _span(job, "50"), _span(job, "90"),
             "-" if job["promised"] is None else text_of(job["promised"]),
         )
-        for job in jobs
+        for job in jobs[:LISTED]
     ]  # fmt: skip
-    yield Section("Jobs", [Part("starts.csv has them in seconds.", table=Table("When jobs start", headings, rows), is_wide=True)])
+    all_of = "them" if len(jobs) <= LISTED else f"all {len(jobs)}"
+    yield Section(
+        "Jobs", [Part(f"starts.csv has {all_of} in seconds.", table=Table("When jobs start", headings, rows), is_wide=True)]
+    )
     if content["slurm"]:
         yield Section("Slurm's own plans", [Part(OF_SLURM, table=_plans(content["slurm"]), is_wide=True)])
     links = [f"../{name}/report.html" for name in content["courses"]]

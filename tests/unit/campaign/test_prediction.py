@@ -24,6 +24,7 @@ from mirage.experiment.prepare import Prepared
 from mirage.knobs import resolve
 from mirage.records.file_names import EXPERIMENT_FILE, PREDICTION_FILE, STARTS_FILE
 from mirage.records.run_folder import RunFolder
+from mirage.reports import prediction_page
 from mirage.reports.prediction_page import page, remarks, text_of
 from mirage.site import archive
 from mirage.terminal.screen import Screen
@@ -164,7 +165,7 @@ def test_the_answer_is_that_of_the_courses(site: Path, tmp_path: Path, capsys: p
     assert (folder / PREDICTION_FILE).is_file()
 
 
-def test_its_page_has_each_job_and_course(site: Path, tmp_path: Path) -> None:
+def test_its_page_has_each_job_and_course(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = courses(site)
     content = prediction_results.write(tmp_path / "now", made, played(made, tmp_path / "now", 3))
     write_json(tmp_path / "now" / EXPERIMENT_FILE, {"run": "now", "inputs": {"SEED": "1"}, "knobs": {}})
@@ -173,6 +174,10 @@ def test_its_page_has_each_job_and_course(site: Path, tmp_path: Path) -> None:
     for job in content["jobs"]:
         assert f">{job['job']}<" in text
     assert "../now-3/report.html" in text and "<svg" in text
+    monkeypatch.setattr(prediction_page, "LISTED", 1)
+    short = page(tmp_path / "now")
+    assert f"starts.csv has all {len(content['jobs'])} in seconds" in short and f">{content['jobs'][1]['job']}</th>" not in short
+    assert f">{content['jobs'][1]['job']}</th>" in text
 
 
 def test_few_courses_say_so(site: Path, tmp_path: Path) -> None:
