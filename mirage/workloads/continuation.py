@@ -102,7 +102,7 @@ class Queue:
             run_time=pl.Series(course.draw(_jobs(self.waiting)), dtype=pl.Float64),
             submit=before,
         ).with_columns(wait=self.instant + 1 - col("submit"))
-        come = self._arrivals(rng, horizon)
+        come = self._arrivals(rng, horizon, run)
         unknown = come.filter(col("run_time") <= 0, ~never_ran())
         of_unknown = unknown.select("job_number", run_time=pl.Series(course.draw(_jobs(unknown)), dtype=pl.Float64))
         come = come.update(of_unknown, on="job_number").with_columns(status=pl.when(never_ran()).then("status").otherwise(ended))
@@ -121,17 +121,20 @@ class Queue:
         pairs = zip(jobs["user"].to_list(), jobs["account"].to_list(), strict=True)
         return [self.shares.get((user, account or ""), usual) for user, account in pairs]
 
-    def _arrivals(self, rng: np.random.Generator, horizon: float) -> pl.DataFrame:
+    def _arrivals(self, rng: np.random.Generator, horizon: float, running: pl.DataFrame) -> pl.DataFrame:
         """Jobs that come within `horizon` seconds: those of past days at the same time of day, of the same day of the week where
         the record has `SAME_WEEKDAY` weeks. A record of less than two days is taken in pieces of half of it.
 
         Their dependencies are left out. Where none comes, the last one of the record comes at the end, as a run needs one.
+
+        running: the jobs that run, with the run times of this course, which their copies have as well
         """
         frame = self.trace.frame.filter(pl.col("submit") >= max(self.begin, 0.0), pl.col("submit") < self.instant)
-        first = float(frame["submit"].min() or 0.0)  # type: ignore[arg-type]
+        first = self.begin if self.begin > 0 else float(frame["submit"].min() or 0.0)  # type: ignore[arg-type]
         record = self.instant - first
         if frame.is_empty() or record <= 0:
             raise WrongUse("the record has no job that was submitted before; take weeks before now, too", parameter="site")
+        frame = _with_run_times(frame, running)
         length = DAY if record >= 2 * DAY else record / 2
         period = WEEK if record >= SAME_WEEKDAY * WEEK else DAY if length == DAY else 0.0
         number = _last_number(self.trace.frame) + self.waiting.height + 1
@@ -154,6 +157,13 @@ class Queue:
             come = _renumbered(frame.tail(1), number).with_columns(submit=pl.lit(self.instant + horizon - 1))
         come = come.with_columns(submit=pl.max_horizontal("submit", pl.lit(self.instant)))
         return come.with_columns(dependency=pl.lit(None, pl.String)) if "dependency" in come.columns else come
+
+
+def _with_run_times(jobs: pl.DataFrame, running: pl.DataFrame) -> pl.DataFrame:
+    """The jobs with the run times of those that run."""
+    drawn = jobs.join(running.select("job_number", drawn="run_time"), on="job_number", how="left", maintain_order="left")
+    runs = pl.col("state").is_in(RUNS) & (pl.col("run_time") <= 0) & pl.col("drawn").is_not_null()
+    return drawn.with_columns(run_time=pl.when(runs).then("drawn").otherwise("run_time")).drop("drawn")
 
 
 def _renumbered(jobs: pl.DataFrame, more: int) -> pl.DataFrame:
