@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 Times = NDArray[np.float64]
@@ -87,7 +88,7 @@ class _Pools:
         self._longest, self._rng = longest, rng
         limits = _known_limits(jobs, longest)
         self._shares = (jobs.elapsed / limits).clip(0.0, 1.0)
-        self._columns = _columns(jobs.user, limits)
+        self._places = [_places(_columns(jobs.user, limits), equal) for equal in _LEVELS]
         self._pools: dict[tuple[int, _Key], _Pool] = {}
 
     def draw(self, jobs: Jobs) -> Times:
@@ -106,10 +107,7 @@ class _Pools:
     def _pool(self, level: int, key: _Key) -> _Pool:
         """The jobs that have the values `key` in the columns of the level."""
         if (level, key) not in self._pools:
-            is_member = np.ones(self._shares.size, np.bool_)
-            for column, value in zip(_LEVELS[level], key, strict=True):
-                is_member &= self._columns[column] == value
-            places = np.flatnonzero(is_member)
+            places = self._places[level].get(key, np.empty(0, np.int64))
             ages = np.arange(places.size)[::-1]
             weights = 2.0 ** (-ages / HALF[level]) if level < len(HALF) else np.ones(places.size)
             drawn = self._rng.standard_gamma(weights)
@@ -142,6 +140,16 @@ def _members(jobs: Jobs) -> tuple[Numbers, Times, Times]:
 def _columns(user: Numbers, limit: Times) -> tuple[NDArray[np.generic], ...]:
     """The columns of _LEVELS."""
     return user, limit, np.round(np.log2(limit)).astype(np.int64)
+
+
+def _places(columns: Sequence[NDArray[np.generic]], equal: Sequence[int]) -> dict[_Key, Numbers]:
+    """The places of the jobs that have the same values in the columns `equal`, in order, by these values."""
+    if not equal:
+        return {(): np.arange(columns[0].size)}
+    names = [str(column) for column in equal]
+    frame = pl.DataFrame({str(column): columns[column] for column in equal}).with_columns(place=pl.int_range(pl.len()))
+    groups = frame.group_by(names, maintain_order=True).agg("place")
+    return {key: places.to_numpy() for key, places in zip(groups.select(names).iter_rows(), groups["place"], strict=True)}
 
 
 def _share(chain: Sequence[_Pool], elapsed: float, least: float, rng: np.random.Generator) -> float:
