@@ -326,7 +326,7 @@ def write(path: Path, nodes: int, jobs: int, seed: int, schedule: Schedule | Non
 
     schedule: the archive ends in the midst of the jobs, which have these starts, and has the queue as it is then.
 
-    Raises WrongUse for a machine that is too small for three partitions.
+    Raises WrongUse for a machine that is too small for three partitions, and for a queue in which no job would wait.
     """
     if nodes < LEAST_NODES:
         raise WrongUse(f"{nodes} may be {LEAST_NODES} or more for an example of a site", parameter="nodes")
@@ -338,6 +338,8 @@ def write(path: Path, nodes: int, jobs: int, seed: int, schedule: Schedule | Non
         _start(rows, nodes, schedule)
         last = BEGIN + int(NOW * span)
         sacct = now.parts_at(rows, last, _COLUMNS)
+        if not any(row["Submit"] <= last < row["Start"] for row in rows):
+            raise WrongUse(f"of {jobs} jobs none waits; it may be more, or fewer NODES", parameter="jobs")
     archive.write(
         path,
         {

@@ -87,6 +87,13 @@ def _late(
     return [submit + 3600 for submit in submits]
 
 
+@pytest.mark.parametrize("jobs", [1, 30])
+def test_a_queue_in_which_no_job_waits_is_refused(tmp_path: Path, jobs: int) -> None:
+    with pytest.raises(WrongUse, match=f"of {jobs} jobs none waits") as refused:
+        example_site.write(tmp_path / "a", 24, jobs, 1, lambda submits, *_: list(submits))
+    assert refused.value.parameter == "jobs" and not (tmp_path / "a").exists()
+
+
 def test_a_machine_without_room_for_three_partitions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="11 may be 12 or more"):
         example_site.write(tmp_path / "week.tar", 11, 20, 1)
