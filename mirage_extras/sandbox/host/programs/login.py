@@ -126,8 +126,9 @@ def run(words: list[str], environment: Mapping[str, str]) -> int:
     Without a terminal to read from they have no controlling one, and write into one for output only.
     """
     if not os.isatty(0):
-        output = {name: _for_output(number) for number, name in ((1, "stdout"), (2, "stderr"))}
-        return subprocess.run(words, env=environment, check=False, start_new_session=True, **output).returncode
+        streams = _for_output(1), _for_output(2)
+        done = subprocess.run(words, env=environment, stdout=streams[0], stderr=streams[1], start_new_session=True, check=False)
+        return done.returncode
 
     def resize(terminal: int) -> None:
         with suppress(OSError):
@@ -139,7 +140,7 @@ def run(words: list[str], environment: Mapping[str, str]) -> int:
             signal.signal(signal.SIGWINCH, lambda *_: resize(terminal))
         return os.read(terminal, 65536)
 
-    for number in map(int, os.listdir("/proc/self/fd")):
+    for number in (int(path.name) for path in Path("/proc/self/fd").iterdir()):
         if number > 2:
             with suppress(OSError):  # that of the list
                 os.set_inheritable(number, False)
