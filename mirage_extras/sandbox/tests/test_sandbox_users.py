@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from mirage_extras.sandbox.knobs import SandboxKnobs
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.processes import NAMED_USERS
 from slurm_mirage.extras.sandbox import users
+from slurm_mirage.instance.creation import ensure_absent
 
 
 @given(st.text())
@@ -39,19 +42,36 @@ def test_other_names_are_taken(name: str) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders to users")
 def test_each_user_has_a_folder_that_only_he_enters(tmp_path: Path) -> None:
-    (tmp_path / "users").mkdir()
-    numbers = [users.ensure(tmp_path, name) for name in ("anna", "bert", "anna")]
+    one, two = tmp_path / "one", tmp_path / "two"
+    for directory in (one, two):
+        (directory / "users").mkdir(parents=True)
+    numbers = [users.ensure(one, name) for name in ("anna", "bert", "anna")]
     assert numbers == [users.FIRST, users.FIRST + 1, users.FIRST]
-    assert users.ids(tmp_path) == {"anna": numbers[0], "bert": numbers[1]}
-    status = (tmp_path / "users/anna").stat()
+    assert users.named_ids(one) == {"anna": numbers[0], "bert": numbers[1]}
+    assert users.ensure(two, "anna") == users.FIRST + 2, "users of two sandboxes are not the same user of the host"
+    assert users.ensure(one, "carl") == users.FIRST + 3
+    status = (one / "users/anna").stat()
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (numbers[0], users.GROUP, 0o700)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders to users")
 def test_a_folder_of_a_call_that_was_killed_is_made_again(tmp_path: Path) -> None:
-    (tmp_path / "users/.anna").mkdir(parents=True)
-    assert users.ensure(tmp_path, "anna") == users.FIRST
-    assert [path.name for path in (tmp_path / "users").iterdir()] == ["anna"]
+    (tmp_path / "one/users/.anna").mkdir(parents=True)
+    assert users.ensure(tmp_path / "one", "anna") == users.FIRST
+    assert [path.name for path in (tmp_path / "one/users").iterdir()] == ["anna"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root changes to a user")
+def test_what_a_user_left_ends_with_the_instance_and_that_of_another_instance_goes_on(tmp_path: Path) -> None:
+    started = {}
+    for name in ("one", "two"):
+        (tmp_path / name / "users").mkdir(parents=True)
+        number = users.ensure(tmp_path / name, "anna")
+        started[name] = subprocess.Popen(["sleep", "100"], env={}, user=number, group=users.GROUP, extra_groups=[], cwd="/")
+    ensure_absent(tmp_path / "one", None, write=True)
+    assert (started["one"].poll(), started["two"].poll()) == (-signal.SIGTERM, None)
+    ensure_absent(tmp_path / "two", None, write=True)
+    assert started["two"].poll() == -signal.SIGTERM
 
 
 def test_ids_are_no_other_users() -> None:

@@ -40,6 +40,7 @@ from .placement import Block
 
 TOKEN_KEY_SIZE = 32  # bytes: as long as the hashes of HS256
 END_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
+END_ATTEMPTS = 5
 
 
 def apply(parameters: Mapping[str, Any], package: ModuleType, check_mode: bool) -> dict[str, Any]:
@@ -135,9 +136,13 @@ def ensure_absent(directory: Path, user: str | None, write: bool) -> dict[str, A
     if write and read_state(directory) is not None:
         raise WrongUse(f"the farm of instance {directory.name} still runs: stop it first (slurm_farm, state=stopped)")
     present = directory.exists()
+    owners = {*job_users.named_ids(directory).values(), *(account or ())[:1]}
+    # Processes that hid from slurm_farm, by another environment, would keep the account from being removed, and go on as a user of
+    # a later instance. They may start others meanwhile.
+    for _ in range(END_ATTEMPTS if write and owners else 0):
+        if not processes.end(processes.of_users(owners), END_TIMEOUT):
+            break
     if write and account is not None:
-        # Processes that hid from slurm_farm, by another environment, would keep the account from being removed.
-        processes.end(processes.of_user(account[0]), END_TIMEOUT)
         for known in IMPLEMENTATIONS.values():
             if known.tools and known.tools.remove_leftovers:
                 known.tools.remove_leftovers(account[0])
