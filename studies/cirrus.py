@@ -102,7 +102,7 @@ def _played(campaign: Campaign, record: Trace, window: Window) -> Played:
     published = window.fifo if record.sha256 == RECORD_SHA256 else None
     hours = f"from hour {window.begin / HOUR:.0f} to hour {window.end / HOUR:.0f} of the record"
     fewer = {label: CPUS * _in_service(record, window) for label, model in MODELS.items() if model.is_peak}
-    return played_of(campaign, record.frame, processors, CPUS, window.name, f"{window.words}, {hours}", published, fewer)
+    return played_of(campaign, processors, CPUS, window.name, f"{window.words}, {hours}", published, fewer)
 
 
 def _in_service(record: Trace, window: Window) -> int:

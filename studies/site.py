@@ -47,8 +47,8 @@ def study_site(given: Knobs, screen: Screen) -> Ending:
     if not ending.is_final:
         return ending
     machine = knobs.nodes.machine
-    record, largest = campaign.source.trace.frame, max(of_class.cpus for of_class in machine.classes)
-    played = played_of(campaign, record, machine.processors, largest, "week", "the archive's window")
+    largest = max(of_class.cpus for of_class in machine.classes)
+    played = played_of(campaign, machine.processors, largest, "week", "the archive's window")
     write(runs.RESULTS / name, ABOUT, [played], MODELS)
     screen.say(f"study: results/{name}/study.html")
     return ending if ending.word != "ok" else Ending("ok", f"mean waits {played.in_words()} (results/{name}/study.html)")

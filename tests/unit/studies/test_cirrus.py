@@ -12,6 +12,7 @@ import simulated_runs
 from browser import check_page
 from pages import Outline
 from playwright.sync_api import Browser
+from polars.testing import assert_frame_equal
 
 from mirage.campaign.campaign import Campaign
 from mirage.commands.simulate import jobs_of, played
@@ -138,6 +139,27 @@ def test_the_page_has_recorded_emulated_simulated_and_published_waits(
     assert of_models.height == 2 * len(MODELS)
     like_peak = of_models.filter(pl.col("wait_mean") != pl.col("easy"))["schedule"].unique().to_list()
     assert like_peak == ["peak"], "EASY with the same limits, on all nodes here, on fewer in the simulation"
+
+
+def test_a_job_before_all_others_that_did_not_run_moves_nothing(
+    given: dict[str, str], results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Campaign, "run", finished)
+    study_of(given)
+    [window], path = WINDOWS[:1], tmp_path / "record.csv"
+    record, earlier = pl.read_csv(path), 20 * HOUR
+    times = ["Submit Time", "Start Time", "End Time"]
+    first = record.head(1).with_columns(pl.lit(record["ID"].max() + 1).alias("ID"), Makespan=pl.lit(0.0))  # type: ignore[operator]
+    first = first.with_columns(pl.lit(0.0).alias(name) for name in times)
+    begin = record["Submit Time"].min()
+    later = record.with_columns(pl.col(name) - begin + earlier for name in times)
+    pl.concat([first.select(record.columns).cast(later.schema), later]).write_csv(path)  # type: ignore[arg-type]
+    moved = Window(window.name, window.words, window.begin + earlier, window.end + earlier)
+    monkeypatch.setattr(cirrus, "SHORT_WINDOWS", (moved,))
+    monkeypatch.setattr(cirrus, "WINDOWS", (moved,))
+    study_of(given, RUN="moved")
+    tables = [pl.read_csv(results / name / "study.csv") for name in ("study-cirrus", "moved")]
+    assert_frame_equal(*tables)
 
 
 def test_another_record_has_no_published_schedule(given: dict[str, str], results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
