@@ -96,7 +96,8 @@ def played_of(
 ) -> Played:
     """The schedules of a window: those of the campaign's finished runs, and simulated ones of the same jobs.
 
-    processors: that the jobs can have; cpus: of a node; fewer: processors of models that have not all of them; others as in `Played`
+    processors: that the jobs can have; cpus: of a node; fewer: processors of models that have not all of them
+    others as in `Played`
     """
     base = next(iter(campaign.prepared.values()))
     if base.recorded is None:
