@@ -115,6 +115,10 @@ def test_folders_and_secrets_of_an_instance_with_users(instance: Path, call: Cal
     again = {"name": "one", "root": str(instance.parent), "user": "slurm-unit-test-nobody", "nodes": 2}
     call("slurm_instance", **again, users=True)
     assert (instance / "etc/jwt_hs256.key").read_bytes() == key
+    (instance / "etc/jwt_hs256.key").chmod(0o644)
+    call("slurm_instance", **again, users=True)
+    assert mode("etc/jwt_hs256.key") == 0o600
+    assert (instance / "etc/jwt_hs256.key").read_bytes() != key, "others may have read it"
     assert "failed" not in call("slurm_instance", **again), call("slurm_instance", **again)
     assert (mode("state"), (instance / "munge").exists(), (instance / "etc/jwt_hs256.key").exists()) == (0o755, False, False)
     assert "rest_port" not in json.loads((instance / "instance.json").read_text())

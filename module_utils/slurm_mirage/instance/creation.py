@@ -254,11 +254,20 @@ def make_folders(directory: Path, owner: tuple[int, int] | None, has_users: bool
             folder.parent.mkdir(exist_ok=True, parents=True)
             user_folders.make_folder(folder.parent, folder.name, mode, ids)
     key = directory / job_users.TOKEN_KEY
-    if has_users and not key.exists():
+    if has_users and not _is_secret_of(key, owner):
         changed = True
         if write:
             write_atomically(key, secrets.token_bytes(TOKEN_KEY_SIZE), 0o600, owner)
     return changed
+
+
+def _is_secret_of(path: Path, owner: tuple[int, int] | None) -> bool:
+    """Whether the file is there, and has been for its owner only."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return False
+    return stat.S_IMODE(status.st_mode) == 0o600 and owner in (None, (status.st_uid, status.st_gid))
 
 
 def check_manager(name: str, kept: dict[str, Any] | None, manager: str) -> None:
