@@ -75,7 +75,7 @@ def instance(call: Caller) -> Iterator[Path]:
     root.chmod(0o755)
     for name in ("state", "spool", "log", "run", "runs", "home"):
         shutil.chown(directory / name, USER)
-    shutil.chown(directory / "munge", USER, users.GROUP)
+    shutil.chown(directory / "munge", USER, NAMED_USERS[10001])
     (directory / "etc/munge.key").write_text("secret")
     (directory / "sbin").mkdir()
     (directory / "sbin/daemon.c").write_text(DAEMON)
@@ -109,7 +109,6 @@ def test_folders_and_secrets_of_an_instance_with_users(instance: Path, call: Cal
         return stat.S_IMODE((instance / name).stat().st_mode)
 
     assert [mode(name) for name in ("state", "munge", "users", "etc/jwt_hs256.key")] == [0o700, 0o710, 0o755, 0o600]
-    assert (instance / "munge").stat().st_gid == NAMED_USERS.start
     key, port = (instance / "etc/jwt_hs256.key").read_bytes(), json.loads((instance / "instance.json").read_text())["rest_port"]
     assert (len(key), 10000 <= port < 17000) == (32, True)
     again = {"name": "one", "root": str(instance.parent), "user": "slurm-unit-test-nobody", "nodes": 2}

@@ -72,7 +72,7 @@ def test_with_a_script_it_has_no_terminal_to_read_from_or_to_type_into() -> None
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root changes to a user")
 def test_it_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
-    (tmp_path / "users").mkdir()
+    (tmp_path / "munge").mkdir()
     words = login.command(os.getpid(), tmp_path, "anna", users.FIRST, {})
     words = [*words[: words.index("env")], "sh", "-c", "echo begun; exec sleep 100"]
     started = subprocess.Popen(words, stdout=subprocess.PIPE)

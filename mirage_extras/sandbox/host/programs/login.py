@@ -112,9 +112,9 @@ def command(farm: int, directory: Path, name: str, number: int, environment: Map
     """The words that give up root's rights and start the shell."""
     enter = ["nsenter", "--target", str(farm), "--uts", "--"]
     apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
-    drop = ["setpriv", f"--reuid={number}", f"--regid={users.GROUP}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+    drop = ["setpriv", f"--reuid={number}", f"--regid={job_users.named_group(directory)}", "--clear-groups"]
     # The kernel forgets --kill-child when the user changes (prctl(2)).
-    drop.append("--pdeathsig=SIGKILL")
+    drop += ["--inh-caps=-all", "--bounding-set=-all", "--pdeathsig=SIGKILL"]
     home = directory / job_users.USERS / name
     given = ["env", f"--chdir={home}", *(f"{key}={value}" for key, value in environment.items())]
     return [*enter, *apart, *drop, "--no-new-privs", "--", *given, "bash", "--norc", "--noprofile"]

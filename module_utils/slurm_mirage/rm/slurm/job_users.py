@@ -35,6 +35,11 @@ def named_ids(directory: Path) -> dict[str, int]:
     return {}
 
 
+def named_group(directory: Path) -> int:
+    """The group of the users with names of the instance in `directory`: it may enter the folder MUNGE."""
+    return (directory / MUNGE).stat().st_gid
+
+
 def library(directory: Path) -> Path:
     """The library of the instance in `directory`. Only instances that have had accounting have one."""
     return directory / "lib/job_users.so"
