@@ -16,12 +16,12 @@ SCRIPTS = {
     "squeue": """for word; do case $word in --states=*) state=${word#--states=};; esac; done
 grep -l "^$state" jobs/* | xargs -rn1 basename""",
     "scontrol": """echo "$*" >> calls
-[ "$1" = update ] && exit
+[ "$1" = update ] && { echo "${2#*=}|${3#*=}" | tr A-Z a-z > partition; exit; }
 [ -e broken ] && { echo "slurm_suspend error: Unable to contact slurm controller" >&2; exit 1; }
 [ "$1" = suspend ] && state=SUSPENDED || state=RUNNING
 for job in $(echo "$2" | tr , ' '); do [ -e jobs/$job ] && echo $state > jobs/$job; done
 exit 0""",
-    "sinfo": "echo 'batch|up'",
+    "sinfo": "cat partition",
 }
 
 
@@ -37,6 +37,7 @@ def sandbox(tmp_path: Path) -> Path:
         json.dumps({"daemons": [{"kind": "slurmctld", "command": [f"{tmp_path}/sbin/slurmctld"]}]})
     )
     (tmp_path / "cleared_for").write_text("first\n")
+    (tmp_path / "partition").write_text("batch|up\n")
     for job in (7, 8):
         (tmp_path / f"jobs/{job}").write_text("RUNNING\n")
     return tmp_path
@@ -73,6 +74,23 @@ def test_the_pause_of_an_earlier_run_is_not_resumed_in_the_cluster_of_another(sa
     (sandbox / "jobs/8").unlink()
     assert _bring(sandbox, "paused")["jobs"] == 1, "job 8 was one of the earlier run"
     assert _bring(sandbox, "resumed")["jobs"] == 1
+
+
+def test_partitions_that_the_replay_opens_when_it_stops_are_closed(sandbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition, brought = sandbox / "partition", []
+
+    def bring(_: Path, run: str, state: str, __: object) -> None:
+        brought.append((run, state))
+        partition.write_text("batch|up\n")
+
+    monkeypatch.setattr(pausing, "active_run", lambda _: "first")
+    monkeypatch.setattr(pausing, "_bring", bring)
+    partition.write_text("batch|down\n")
+    _bring(sandbox, "paused")
+    assert partition.read_text() == "batch|down\n"
+    _bring(sandbox, "resumed")
+    assert partition.read_text() == "batch|up\n"
+    assert brought == [("first", "stopped"), ("first", "started")]
 
 
 def test_a_cluster_that_is_no_sandbox_and_one_that_does_not_run_are_left_alone(sandbox: Path, call: Caller) -> None:

@@ -32,9 +32,9 @@ AT_ONCE = 200
 def check(directory: Path) -> None:
     """Raise WrongUse if the instance in `directory` is no sandbox that runs."""
     if not rest_url(directory):
-        raise WrongUse("is no sandbox, and cannot be paused: make sandbox starts one", "cluster", directory.name)
+        raise WrongUse("is no sandbox, as make sandbox makes one; only those are paused", "cluster", directory.name)
     if read_state(directory) is None:
-        raise WrongUse("does not run: make sandbox starts it", "cluster", directory.name)
+        raise WrongUse(f"does not run: make sandbox CLUSTER={directory.name} starts it", "cluster", directory.name)
 
 
 def apply(parameters: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -57,20 +57,21 @@ def _cleared_for(directory: Path) -> str:
 
 def _pause(directory: Path, before: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     manager = manager_at(directory)
-    run, partitions = active_run(directory), manager.open_partitions()
-    note = {
-        "cleared_for": _cleared_for(directory),
-        "run": run or before.get("run"),
-        "partitions": sorted({*before.get("partitions", []), *partitions}),
-    }
-    suspended = {*before.get("jobs", [])}
-    write_json(directory / RECORD, {**note, "jobs": sorted(suspended)}, mode=0o600)
+    run, suspended, closed = active_run(directory), {*before.get("jobs", [])}, {*before.get("partitions", [])}
+
+    def note() -> None:
+        paused = {"run": run or before.get("run"), "partitions": sorted(closed), "jobs": sorted(suspended)}
+        write_json(directory / RECORD, {"cleared_for": _cleared_for(directory), **paused}, mode=0o600)
+
+    note()
     if run is not None:
         _bring(directory, run, "stopped", parameters)
+    # A replay that stops opens those that it has closed itself.
+    closed |= {*(partitions := manager.open_partitions())}
+    note()
     manager.set_partitions(partitions, are_open=False)
-    jobs = _jobs(directory, "RUNNING")
-    suspended |= {*jobs}
-    write_json(directory / RECORD, {**note, "jobs": sorted(suspended)}, mode=0o600)
+    suspended |= {*(jobs := _jobs(directory, "RUNNING"))}
+    note()
     _control(directory, "suspend", jobs, "RUNNING")
     return {"changed": bool(run or partitions or jobs), "jobs": len(suspended), "notes": [f"jobs suspended: {len(suspended)}"]}
 

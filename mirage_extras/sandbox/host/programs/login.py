@@ -72,7 +72,7 @@ def farm_of(directory: Path) -> int:
     state = read_state(directory)
     # The instance's user writes the state, and root enters the namespace of the process that it names.
     if state is None or processes.users_of(state["pid"]) != {processes.instance_user(str(directory))}:
-        raise NotRunning(f"sandbox {directory.name} does not run: make sandbox starts it")
+        raise NotRunning(f"sandbox {directory.name} does not run: make sandbox CLUSTER={directory.name} starts it")
     pid: int = state["pid"]
     return pid
 
