@@ -74,7 +74,7 @@ def test_only_users_of_the_same_sandbox_reach_its_munged(tmp_path: Path) -> None
         for folder in (tmp_path, *tmp_path.parents[:2]):
             folder.chmod(0o755)
         for other in ("one", "two")[: 1 + (name == "two")]:
-            reached = subprocess.run(["stat", f"{tmp_path}/{other}/munge/."], capture_output=True, check=False, cwd="/", **own)  # type: ignore[call-overload]
+            reached = subprocess.run(["stat", f"{tmp_path}/{other}/munge/."], capture_output=True, check=False, cwd="/", **own)
             assert (reached.returncode == 0) is (other == name)
 
 
