@@ -252,6 +252,15 @@ def test_neither_a_shell_nor_a_job_reaches_what_is_slurms(small: Small) -> None:
     assert small.job(f"{script}; true".replace("'", '"'), "anna") == ""
 
 
+def test_a_user_of_another_sandbox_gets_no_credential(small: Small) -> None:
+    socket_file, answers = small.directory / "munge/munge.socket", []
+    for user, group in ((small.users["anna"], GROUP), (max(small.users.values()) + 1, GROUP + 1)):
+        own: dict[str, Any] = {"user": user, "group": group, "extra_groups": [], "cwd": "/"}
+        words = ["munge", "--no-input", f"--socket={socket_file}"]
+        answers.append(subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False, **own).stdout[:6])
+    assert answers == [b"MUNGE:", b""]
+
+
 @pytest.mark.parametrize("name", ["state/planted", "users/bert/planted", "etc/planted"])
 def test_slurm_writes_for_a_user_only_where_the_user_can(small: Small, name: str) -> None:
     path = small.directory / name
