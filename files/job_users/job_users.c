@@ -28,7 +28,7 @@
 /* rm/slurm/job_users.py has the same numbers. */
 enum { FIRST = 1900000000, COUNT = 200000000 };
 
-/* base/processes.py has the same numbers: ids of users with names, and of their groups; extras/sandbox/users.py the longest name. */
+/* base/processes.py has the same numbers, for ids of users with names and of their groups; users.py the longest name. */
 #define NAMED_FIRST 2100000000U
 #define NAMED_COUNT 47000000U
 #define NO_ONE ((uid_t) - 1)
