@@ -87,7 +87,6 @@ def span_of(campaign: Campaign) -> tuple[float, float]:
 
 def played_of(
     campaign: Campaign,
-    record: pl.DataFrame,
     processors: int,
     cpus: int,
     window: str,
@@ -97,8 +96,8 @@ def played_of(
 ) -> Played:
     """The schedules of a window: those of the campaign's finished runs, and simulated ones of the same jobs.
 
-    record: SWF frame of the whole record; processors: that the jobs can have; cpus: of a node; fewer: processors of models that
-    have not all of them; others as in `Played`
+    processors: that the jobs can have; cpus: of a node; fewer: processors of models that have not all of them
+    others as in `Played`
     """
     base = next(iter(campaign.prepared.values()))
     if base.recorded is None:
@@ -123,6 +122,8 @@ def played_of(
             easy = simulated(label, "easy").near["waits"]["wait_mean"]["run"]
             models[label] = schedule(label, of_run(run).jobs, run, easy)
     start = pl.col("submit") + pl.col("wait")
+    # Of the whole record, in the same seconds as the campaign's jobs.
+    record = campaign.source.trace.frame
     whole = record.filter(pl.col("wait") >= 0).select(
         "submit", start=start, end=start + pl.col("run_time"), processors="allocated_processors"
     )

@@ -102,7 +102,7 @@ def _played(campaign: Campaign, record: Trace, window: Window) -> Played:
     published = window.fifo if record.sha256 == RECORD_SHA256 else None
     hours = f"from hour {window.begin / HOUR:.0f} to hour {window.end / HOUR:.0f} of the record"
     fewer = {label: CPUS * _in_service(record, window) for label, model in MODELS.items() if model.is_peak}
-    return played_of(campaign, record.frame, processors, CPUS, window.name, f"{window.words}, {hours}", published, fewer)
+    return played_of(campaign, processors, CPUS, window.name, f"{window.words}, {hours}", published, fewer)
 
 
 def _in_service(record: Trace, window: Window) -> int:
@@ -132,12 +132,14 @@ def arms_of(
     partition = next((one for one in site.partitions if one["name"] == PARTITION), None) if site is not None else None
     if partition is None:
         raise WrongUse(f"has no partition {PARTITION}, as Cirrus's has", parameter="slurm_conf")
-    nodes = partition["Nodes"]
+    assert site is not None
+    is_all, listed = partition["Nodes"] == "ALL", partition["Nodes"]
+    nodes = [name for of_class in site.nodes for name in of_class.each] if is_all else expand(listed)
     arms: dict[str, dict[str, Value]] = {}
     for label, model in models.items():
         arms[label] = {"TRACE": str(logs[label]), **model.knobs}
         if model.is_peak:
             path = folder / f"{window.name}-{label}.events.csv"
-            write_atomically(path, unknowns.out_of_service([nodes], len(expand(nodes)) - _in_service(record, window)))
+            write_atomically(path, unknowns.out_of_service(nodes, len(nodes) - _in_service(record, window)))
             arms[label]["EVENTS"] = str(path)
     return arms

@@ -17,8 +17,10 @@ from studies.unknowns import NOTHING, USERS, Model
 
 NAME = "study-site"
 KNOBS = {"REPLICAS": "1"}
-OWN = ("MODEL", "CONFIGS", "ESTIMATES")
+OWN = ("MODEL", "CONFIGS", "ESTIMATES", "ACCOUNTING")
 """Knobs that the study chooses."""
+PRESET = "all"
+"""What an archive sets; models have others."""
 ABOUT = "The real slurmctld with a site's own slurm.conf, users and QOS plays the week of an archive of mirage-capture."
 BEGIN, AGES, USAGE = "what ran and waited at the beginning", "ages of the jobs that waited", "usage of fair share at the beginning"
 MODELS: dict[str, Model] = {
@@ -40,6 +42,8 @@ def study_site(given: Knobs, screen: Screen) -> Ending:
     refuse(given, NAME, OWN)
     if not given.workload.site:
         raise WrongUse(f"{NAME} needs the archive of a site's week (docs/site.md)", parameter="site")
+    if given.text("PRESET") != PRESET:
+        raise WrongUse(f"{NAME} has its own values; leave it out", parameter="preset")
     name = name_of(given, NAME)
     knobs = chosen(given, {**KNOBS, "RUN": f"{name}-week"})
     campaign = Campaign.of(knobs, clock_choice.chosen(knobs, screen), {label: model.knobs for label, model in MODELS.items()})
@@ -47,8 +51,8 @@ def study_site(given: Knobs, screen: Screen) -> Ending:
     if not ending.is_final:
         return ending
     machine = knobs.nodes.machine
-    record, largest = campaign.source.trace.frame, max(of_class.cpus for of_class in machine.classes)
-    played = played_of(campaign, record, machine.processors, largest, "week", "the archive's window")
+    largest = max(of_class.cpus for of_class in machine.classes)
+    played = played_of(campaign, machine.processors, largest, "week", "the archive's window")
     write(runs.RESULTS / name, ABOUT, [played], MODELS)
     screen.say(f"study: results/{name}/study.html")
     return ending if ending.word != "ok" else Ending("ok", f"mean waits {played.in_words()} (results/{name}/study.html)")

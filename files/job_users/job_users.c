@@ -28,8 +28,7 @@
 /* rm/slurm/job_users.py has the same numbers. */
 enum { FIRST = 1900000000, COUNT = 200000000 };
 
-/* extras/sandbox/users.py has the same numbers: ids of users with names, whose group has the first of them, and the longest name.
- */
+/* base/processes.py has the same numbers, for ids of users with names and of their groups; users.py the longest name. */
 #define NAMED_FIRST 2100000000U
 #define NAMED_COUNT 47000000U
 #define NO_ONE ((uid_t) - 1)
@@ -177,14 +176,19 @@ static int fill(uid_t id, struct passwd *entry, char *buffer, size_t size, struc
     memcpy(buffer, name, used);
     static char nothing[] = "", password[] = "x", root[] = "/", shell[] = "/bin/sh";
     char *home = root;
+    gid_t group = getgid();
     if (named) {
+        struct stat status;
         home = buffer + used;
         (void)snprintf(home, size - used, "%s/%s", users, name);
+        if (lstat(home, &status) != 0)
+            return 0;
+        group = status.st_gid;
     }
     *entry = (struct passwd){.pw_name = buffer,
                              .pw_passwd = password,
                              .pw_uid = id,
-                             .pw_gid = named ? NAMED_FIRST : getgid(),
+                             .pw_gid = group,
                              .pw_gecos = nothing,
                              .pw_dir = home,
                              .pw_shell = shell};

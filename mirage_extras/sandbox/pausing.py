@@ -8,6 +8,7 @@ from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
 from mirage.knobs.knobs import Knobs
 from mirage.terminal.screen import Screen
+from mirage_extras.sandbox.addresses import of
 
 PLAYBOOK = "../mirage_extras/sandbox/playbooks/pause"
 """Beside the core's playbooks."""
@@ -16,7 +17,7 @@ PLAYBOOK = "../mirage_extras/sandbox/playbooks/pause"
 def pause(knobs: Knobs, screen: Screen) -> Ending:
     """Stop the replay, close the partitions, and have Slurm suspend the jobs that run."""
     _bring(knobs, screen, "paused")
-    return Ending("ok", f"sandbox {knobs.cluster.name} is paused: no job starts; make resume goes on")
+    return Ending("ok", f"sandbox {knobs.cluster.name} is paused: no job starts; make resume{of(knobs.cluster)} goes on")
 
 
 def resume(knobs: Knobs, screen: Screen) -> Ending:

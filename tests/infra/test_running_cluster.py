@@ -33,7 +33,7 @@ def test_all_daemons_of_the_farm_are_ready(cluster: Cluster) -> None:
 
 def test_the_daemons_are_unprivileged(cluster: Cluster) -> None:
     environment = f"PYTHONPATH={cluster.directory}/lib"
-    program = f"from slurm_mirage.base import processes as p; print(*p.of_user(p.instance_user('{cluster.directory}')))"
+    program = f"from slurm_mirage.base import processes as p; print(*p.of_users([p.instance_user('{cluster.directory}')]))"
 
     def daemons() -> tuple[int, int]:
         """Numbers of slurmd and of slurmctld. Processes of containers are left out: their users may have the same ids.

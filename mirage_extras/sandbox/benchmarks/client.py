@@ -18,7 +18,7 @@ TIMEOUT = 120.0
 """Real seconds for an answer."""
 LISTS: int = 40
 """The first version (v0.0.40) in which a job's environment is a list, and numbers say whether they are set."""
-_MARK = "--- the shell's own lines ---"
+_MARK = "--- lines of the shell ---"
 
 
 class Refused(Exception):

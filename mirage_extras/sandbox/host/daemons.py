@@ -16,7 +16,7 @@ from .addresses import ADDRESS
 SLURMRESTD = DaemonKind("slurmrestd", Role.SERVICE, "Slurm", uses_clock=False)
 SLURM = (SLURMRESTD,)
 """Kinds of daemons in a cluster of Slurm."""
-USER_NAMESPACE = {"first": users.GROUP, "count": len(processes.NAMED_USERS)}
+USER_NAMESPACE = {"first": processes.NAMED_USERS.start, "count": len(processes.NAMED_USERS)}
 """User and group ids that are the same in the user namespace as on the host (`farm.daemons.Spec`)."""
 INSIDE = "SLURM_MIRAGE_INSIDE"
 """Environment variable by which files/job_users knows that it is in the user namespace. Its value is its root outside."""

@@ -15,13 +15,11 @@ from pathlib import Path
 from ...base.errors import WrongUse
 from ...base.files import locked_folder
 from ...base.processes import NAMED_USERS
-from ...rm.slurm.job_users import USERS
+from ...rm.slurm.job_users import USERS, named_group, named_ids
 
-GROUP = NAMED_USERS.start
-"""Group of all these users, and the first of their ids, which no user has. files/job_users has the same numbers."""
-REST = GROUP + 1
+REST = NAMED_USERS.start + 1
 """User and group of slurmrestd."""
-FIRST = GROUP + 10
+FIRST = NAMED_USERS.start + 10
 """First id of a user with a name."""
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}\Z")
 _OF_LOG = re.compile(r"u(0|[1-9][0-9]*)\Z")
@@ -39,26 +37,23 @@ def check_name(name: str) -> str:
     return name
 
 
-def ids(directory: Path) -> dict[str, int]:
-    """The ids of the users of the instance in `directory`, by name."""
-    with suppress(FileNotFoundError):
-        found = ((entry.name, entry.stat(follow_symlinks=False).st_uid) for entry in os.scandir(directory / USERS))
-        return {name: number for name, number in found if number in NAMED_USERS}
-    return {}
-
-
 def ensure(directory: Path, name: str) -> int:
-    """Make the user's folder, if it is not there, and return his id. For root. Raises WrongUse for a name, OSError."""
+    """Make the user's folder, if it is not there, and return his id. For root. Raises WrongUse for a name, OSError.
+
+    The users of all instances beside it have different ids: they are users of one host.
+    """
     check_name(name)
-    with locked_folder(directory / USERS):
-        known = ids(directory)
+    with locked_folder(directory.parent):
+        known, group = named_ids(directory), named_group(directory)
         if name in known:
+            os.chown(directory / USERS / name, -1, group, follow_symlinks=False)
             return known[name]
-        number = max([FIRST - 1, *known.values()]) + 1
+        taken = [number for folder in directory.parent.glob(f"*/{USERS}") for number in named_ids(folder.parent).values()]
+        number = max([FIRST - 1, *taken]) + 1
         new = directory / USERS / f".{name}"
         with suppress(FileNotFoundError):
             new.rmdir()  # of a call that was killed
         new.mkdir(mode=0o700)
-        os.chown(new, number, GROUP, follow_symlinks=False)
+        os.chown(new, number, group, follow_symlinks=False)
         new.rename(directory / USERS / name)
         return number

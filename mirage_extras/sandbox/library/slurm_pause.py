@@ -42,13 +42,16 @@ notes:
   elements: str
 """
 
+from pathlib import Path
+
 from ansible.module_utils.module_main import AnsibleModule, Result, module_main
-from ansible.module_utils.slurm_mirage.extras.sandbox.instance.pausing import apply
+from ansible.module_utils.slurm_mirage.extras.sandbox.instance.pausing import apply, check
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
 
 
 @module_main(DOCUMENTATION)
 def main(module: AnsibleModule) -> Result:
+    check(Path(module.params["directory"]))
     try:
         return apply(module.params, module.check_mode)
     except ResourceManagerError as error:

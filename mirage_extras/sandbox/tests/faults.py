@@ -45,7 +45,8 @@ def sandbox(lane: Lane) -> None:
         rows = list(csv.DictReader(table))
     known = [job for job in client.get("jobs", "slurmdb")["jobs"] if str(job["name"]).startswith(f"{lane.run()}.")]
     if len(rows) != JOBS or len(known) != JOBS:
-        raise Wrong(f"jobs.csv has {len(rows)} of {JOBS} jobs, and the database's API {len(known)}")
+        different = len({job["job_id"] for job in known})
+        raise Wrong(f"jobs.csv has {len(rows)} of {JOBS} jobs, and the database's API {len(known)}, {different} different ones")
 
 
 def _refused(lane: Lane, script: str, what: str) -> None:

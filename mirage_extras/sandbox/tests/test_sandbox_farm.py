@@ -75,7 +75,7 @@ def instance(call: Caller) -> Iterator[Path]:
     root.chmod(0o755)
     for name in ("state", "spool", "log", "run", "runs", "home"):
         shutil.chown(directory / name, USER)
-    shutil.chown(directory / "munge", USER, users.GROUP)
+    shutil.chown(directory / "munge", USER, NAMED_USERS[10001])
     (directory / "etc/munge.key").write_text("secret")
     (directory / "sbin").mkdir()
     (directory / "sbin/daemon.c").write_text(DAEMON)
@@ -109,12 +109,15 @@ def test_folders_and_secrets_of_an_instance_with_users(instance: Path, call: Cal
         return stat.S_IMODE((instance / name).stat().st_mode)
 
     assert [mode(name) for name in ("state", "munge", "users", "etc/jwt_hs256.key")] == [0o700, 0o710, 0o755, 0o600]
-    assert (instance / "munge").stat().st_gid == NAMED_USERS.start
     key, port = (instance / "etc/jwt_hs256.key").read_bytes(), json.loads((instance / "instance.json").read_text())["rest_port"]
     assert (len(key), 10000 <= port < 17000) == (32, True)
     again = {"name": "one", "root": str(instance.parent), "user": "slurm-unit-test-nobody", "nodes": 2}
     call("slurm_instance", **again, users=True)
     assert (instance / "etc/jwt_hs256.key").read_bytes() == key
+    (instance / "etc/jwt_hs256.key").chmod(0o644)
+    call("slurm_instance", **again, users=True)
+    assert mode("etc/jwt_hs256.key") == 0o600
+    assert (instance / "etc/jwt_hs256.key").read_bytes() != key, "others may have read it"
     assert "failed" not in call("slurm_instance", **again), call("slurm_instance", **again)
     assert (mode("state"), (instance / "munge").exists(), (instance / "etc/jwt_hs256.key").exists()) == (0o755, False, False)
     assert "rest_port" not in json.loads((instance / "instance.json").read_text())

@@ -35,6 +35,7 @@ from slurm_mirage.rm.slurm.conf import render_settings
 
 FILES = Path(__file__).parents[3] / "files"
 ACCOUNT = "games"
+GROUP = NAMED_USERS.start + 12345
 AHEAD = 864_000
 PATIENCE = 120.0
 PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmrestd")
@@ -66,7 +67,7 @@ class Small:
             (directory / name).mkdir()
             if name not in ("etc", "lib", "users", "transfer"):
                 os.chown(directory / name, *own)
-        os.chown(directory / "munge", own[0], users.GROUP)
+        os.chown(directory / "munge", own[0], GROUP)
         for name, mode in (("munge", 0o710), ("state", 0o700), ("", 0o755)):
             (directory / name).chmod(mode)
         for name in ("munge.key", "jwt_hs256.key"):
@@ -134,7 +135,7 @@ class Small:
 
     def run(self, script: str, user: str = "") -> str:
         """The output of bash's script, run by a user, or by the instance's."""
-        number, group = (self.users[user], users.GROUP) if user else (self.account.pw_uid, self.account.pw_gid)
+        number, group = (self.users[user], GROUP) if user else (self.account.pw_uid, self.account.pw_gid)
         home = self.directory / "users" / user if user else Path("/")
         environment = {**self.environment("users/.clock" if user else "state/clock"), "HOME": str(home), "USER": user or ACCOUNT}
         own: dict[str, Any] = {"user": number, "group": group, "extra_groups": [], "cwd": home, "env": environment}
@@ -207,7 +208,7 @@ def small() -> Iterator[Small]:
 def test_a_job_is_a_process_of_its_user_without_rights(small: Small) -> None:
     output = small.job('id -u; id -g; grep -E "NoNewPrivs|CapEff" /proc/self/status', "anna").split()
     number = small.users["anna"]
-    assert output == [str(number), str(users.GROUP), "CapEff:", "0" * 16, "NoNewPrivs:", "1"]
+    assert output == [str(number), str(GROUP), "CapEff:", "0" * 16, "NoNewPrivs:", "1"]
     assert small.run("srun -N2 -n2 id -u", "anna").split().count(str(number)) == 2
 
 
@@ -249,6 +250,15 @@ def test_neither_a_shell_nor_a_job_reaches_what_is_slurms(small: Small) -> None:
     script = "; ".join(f"({attempt}) > /dev/null 2>&1 && echo {number}" for number, attempt in enumerate(attempts))
     assert small.run(f"{script}; echo end", "anna") == "end\n"
     assert small.job(f"{script}; true".replace("'", '"'), "anna") == ""
+
+
+def test_a_user_of_another_sandbox_gets_no_credential(small: Small) -> None:
+    socket_file, answers = small.directory / "munge/munge.socket", []
+    for user, group in ((small.users["anna"], GROUP), (max(small.users.values()) + 1, GROUP + 1)):
+        own: dict[str, Any] = {"user": user, "group": group, "extra_groups": [], "cwd": "/"}
+        words = ["munge", "--no-input", f"--socket={socket_file}"]
+        answers.append(subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False, **own).stdout[:6])
+    assert answers == [b"MUNGE:", b""]
 
 
 @pytest.mark.parametrize("name", ["state/planted", "users/bert/planted", "etc/planted"])

@@ -10,7 +10,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -200,12 +200,12 @@ def of_instance(directory: str) -> dict[int, int]:
     return {pid: all_processes[pid][1] for pid in members - set(_ancestry(os.getpid(), parent))}
 
 
-def of_user(user: int) -> set[int]:
-    """Return the ids of all processes of a user that see the same file system as the caller: a container may have the same ids."""
+def of_users(users: Collection[int]) -> set[int]:
+    """Return the ids of all processes of these users that see the same file system as the caller: a container may have the same."""
     pids = set()
     for pid in parents():
         with suppress(OSError):
-            if user in users_of(pid) and Path(f"/proc/{pid}/root").samefile("/"):
+            if not users_of(pid).isdisjoint(users) and Path(f"/proc/{pid}/root").samefile("/"):
                 pids.add(pid)
     return pids
 

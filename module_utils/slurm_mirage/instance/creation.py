@@ -40,6 +40,7 @@ from .placement import Block
 
 TOKEN_KEY_SIZE = 32  # bytes: as long as the hashes of HS256
 END_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
+END_ATTEMPTS = 5
 
 
 def apply(parameters: Mapping[str, Any], package: ModuleType, check_mode: bool) -> dict[str, Any]:
@@ -109,7 +110,7 @@ def ensure_present(directory: Path, parameters: Mapping[str, Any], package: Modu
         content["rest_port"] = single_port("rest_port", block, kept, others, in_use)
     if kept != content or install_package(package, directory / "lib/slurm_mirage", write=False):
         refuse_during_run(directory)
-    changed = make_folders(directory, owner, parameters["users"], write)
+    changed = make_folders(directory, owner, content.get("rest_port"), write)
     changed |= install_package(package, directory / "lib/slurm_mirage", write)
     if kept != content:
         changed = True
@@ -135,9 +136,13 @@ def ensure_absent(directory: Path, user: str | None, write: bool) -> dict[str, A
     if write and read_state(directory) is not None:
         raise WrongUse(f"the farm of instance {directory.name} still runs: stop it first (slurm_farm, state=stopped)")
     present = directory.exists()
+    owners = {*job_users.named_ids(directory).values(), *(account or ())[:1]}
+    # Processes that hid from slurm_farm, by another environment, would keep the account from being removed, and go on as a user of
+    # a later instance. They may start others meanwhile.
+    for _ in range(END_ATTEMPTS if write and owners else 0):
+        if not processes.end(processes.of_users(owners), END_TIMEOUT):
+            break
     if write and account is not None:
-        # Processes that hid from slurm_farm, by another environment, would keep the account from being removed.
-        processes.end(processes.of_user(account[0]), END_TIMEOUT)
         for known in IMPLEMENTATIONS.values():
             if known.tools and known.tools.remove_leftovers:
                 known.tools.remove_leftovers(account[0])
@@ -214,19 +219,20 @@ def this_host() -> dict[str, Any]:
     return {"name": platform.node(), "cores": os.cpu_count(), "memory_bytes": memory, "kernel": platform.release()}
 
 
-def make_folders(directory: Path, owner: tuple[int, int] | None, has_users: bool, write: bool) -> bool:
+def make_folders(directory: Path, owner: tuple[int, int] | None, rest_port: int | None, write: bool) -> bool:
     """Create the folders with owner and mode, if `write` is true; returns whether any was missing or had another owner or mode.
 
-    has_users: whether the instance has users with names. They do not see slurmctld's saved state, and have a key for tokens.
+    rest_port: of an instance that has users with names, otherwise None. They do not see slurmctld's saved state, and have a key for
+    tokens. Their group reaches munged; by this port, which no other instance has, it is another one than that of others' users.
     """
     changed = False
     folders = [directory.parent, directory, *(directory / name for name in OWNED_BY_ROOT)]
     wanted: dict[Path, tuple[int, int] | None] = dict.fromkeys(folders, (0, 0))
     wanted |= dict.fromkeys((directory / name for name in OWNED_BY_USER), owner)
     modes = {}
-    if has_users:
+    if rest_port is not None:
         wanted[directory / job_users.USERS] = (0, 0)
-        wanted[directory / job_users.MUNGE] = owner and (owner[0], processes.NAMED_USERS.start)
+        wanted[directory / job_users.MUNGE] = owner and (owner[0], processes.NAMED_USERS[rest_port])
         modes = {directory / "state": 0o700, directory / job_users.MUNGE: 0o710}
     else:
         for name in (job_users.MUNGE, job_users.TOKEN_KEY):
@@ -249,11 +255,20 @@ def make_folders(directory: Path, owner: tuple[int, int] | None, has_users: bool
             folder.parent.mkdir(exist_ok=True, parents=True)
             user_folders.make_folder(folder.parent, folder.name, mode, ids)
     key = directory / job_users.TOKEN_KEY
-    if has_users and not key.exists():
+    if rest_port is not None and not _is_secret_of(key, owner):
         changed = True
         if write:
             write_atomically(key, secrets.token_bytes(TOKEN_KEY_SIZE), 0o600, owner)
     return changed
+
+
+def _is_secret_of(path: Path, owner: tuple[int, int] | None) -> bool:
+    """Whether the file is there, and has been for its owner only."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return False
+    return stat.S_IMODE(status.st_mode) == 0o600 and owner in (None, (status.st_uid, status.st_gid))
 
 
 def check_manager(name: str, kept: dict[str, Any] | None, manager: str) -> None:

@@ -72,8 +72,9 @@ def test_users_of_a_sandbox_are_known_by_their_folders(library: Path, tmp_path: 
     for name in ("lib", "run", "users/anna", "users/root", "users/.bert"):
         (tmp_path / name).mkdir(parents=True)
     preload, number = shutil.copy(library, tmp_path / "lib"), NAMED_USERS.start + 10
+    group = NAMED_USERS.start + 12345
     for name in ("anna", ".bert"):
-        os.chown(tmp_path / "users" / name, number + (name == ".bert"), NAMED_USERS.start)
+        os.chown(tmp_path / "users" / name, number + (name == ".bert"), group)
     (tmp_path / "users/link").symlink_to("anna")
     file = tmp_path / "file"
     file.touch()
@@ -90,7 +91,7 @@ os.chown({str(file)!r}, {number}, -1)
 """
     program = [shutil.which("python3", path="/usr/bin") or "python3", "-c", code]
     answer = subprocess.run(program, env={**os.environ, "LD_PRELOAD": str(preload)}, capture_output=True, text=True, check=True)
-    own = f"anna x {number} {NAMED_USERS.start}  {tmp_path}/users/anna anna [60]"
+    own = f"anna x {number} {group}  {tmp_path}/users/anna anna [60]"
     assert answer.stdout.splitlines() == [own, *["unknown"] * 4, f"0 {job_users.FIRST_ID + 12}"]
     assert file.stat().st_uid == number
 

@@ -12,6 +12,7 @@ import simulated_runs
 from browser import check_page
 from pages import Outline
 from playwright.sync_api import Browser
+from polars.testing import assert_frame_equal
 
 from mirage.campaign.campaign import Campaign
 from mirage.commands.simulate import jobs_of, played
@@ -140,6 +141,27 @@ def test_the_page_has_recorded_emulated_simulated_and_published_waits(
     assert like_peak == ["peak"], "EASY with the same limits, on all nodes here, on fewer in the simulation"
 
 
+def test_a_job_before_all_others_that_did_not_run_moves_nothing(
+    given: dict[str, str], results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Campaign, "run", finished)
+    study_of(given)
+    [window], path = WINDOWS[:1], tmp_path / "record.csv"
+    record, earlier = pl.read_csv(path), 20 * HOUR
+    times = ["Submit Time", "Start Time", "End Time"]
+    first = record.head(1).with_columns(pl.lit(record["ID"].max() + 1).alias("ID"), Makespan=pl.lit(0.0))
+    first = first.with_columns(pl.lit(0.0).alias(name) for name in times)
+    begin = record["Submit Time"].min()
+    later = record.with_columns(pl.col(name) - begin + earlier for name in times)
+    pl.concat([first.select(record.columns).cast(later.schema), later]).write_csv(path)
+    moved = Window(window.name, window.words, window.begin + earlier, window.end + earlier)
+    monkeypatch.setattr(cirrus, "SHORT_WINDOWS", (moved,))
+    monkeypatch.setattr(cirrus, "WINDOWS", (moved,))
+    study_of(given, RUN="moved")
+    tables = [pl.read_csv(results / name / "study.csv") for name in ("study-cirrus", "moved")]
+    assert_frame_equal(*tables)
+
+
 def test_another_record_has_no_published_schedule(given: dict[str, str], results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Campaign, "run", finished)
     study_of(given)
@@ -182,6 +204,14 @@ def test_a_record_that_ends_too_early_and_a_machine_without_its_partition_are_re
     (tmp_path / "slurm.conf").write_text(CONF.replace("standard", "other"))
     with pytest.raises(WrongUse, match=r"^slurm_conf: has no partition standard"):
         study_of(given)
+
+
+def test_of_a_partition_of_all_nodes_those_that_were_not_needed_are_drained(given: dict[str, str], tmp_path: Path) -> None:
+    lines = [line for line in CONF.splitlines() if not line.startswith(("NodeName=g", "PartitionName=all"))]
+    (tmp_path / "slurm.conf").write_text("\n".join(lines).replace("standard Nodes=r1i0n[0-8]", "standard Nodes=ALL"))
+    models, record = {"peak": MODELS["peak"]}, read_trace(Path(given["TRACE"]))
+    arms = cirrus.arms_of(knobs.resolve(given), WINDOWS[0], record, models, {"peak": tmp_path / "x"}, tmp_path)
+    assert Path(str(arms["peak"]["EVENTS"])).read_text().splitlines()[1:] == ['0,drain,"r1i0n8",not in service']
 
 
 def test_the_unknown_with_the_largest_range_is_named_first() -> None:

@@ -69,6 +69,14 @@ def test_without_an_archive_it_is_refused() -> None:
         site.study_site(knobs.resolve({}), Screen())
 
 
+@pytest.mark.parametrize(("knob", "value"), [("PRESET", "none"), ("ACCOUNTING", "no")])
+def test_what_its_models_vary_is_not_varied_by_a_knob(tmp_path: Path, knob: str, value: str) -> None:
+    example_site.write(tmp_path / "week.tar", 12, 60, 1)
+    given = {"SITE": str(tmp_path / "week.tar"), "SPEED": "event", knob: value, knobs.GIVEN: f"SITE {knob}"}
+    with pytest.raises(WrongUse, match=rf"^{knob.lower()}: study-site "):
+        site.study_site(knobs.resolve(given), Screen())
+
+
 @pytest.mark.parametrize("model", site.MODELS.values())
 def test_knobs_and_configurations_of_a_model_are_there(model: site.Model) -> None:
     for knob, value in model.knobs.items():

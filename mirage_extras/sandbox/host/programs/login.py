@@ -72,7 +72,7 @@ def farm_of(directory: Path) -> int:
     state = read_state(directory)
     # The instance's user writes the state, and root enters the namespace of the process that it names.
     if state is None or processes.users_of(state["pid"]) != {processes.instance_user(str(directory))}:
-        raise NotRunning(f"sandbox {directory.name} does not run: make sandbox starts it")
+        raise NotRunning(f"sandbox {directory.name} does not run: make sandbox CLUSTER={directory.name} starts it")
     pid: int = state["pid"]
     return pid
 
@@ -112,16 +112,23 @@ def command(farm: int, directory: Path, name: str, number: int, environment: Map
     """The words that give up root's rights and start the shell."""
     enter = ["nsenter", "--target", str(farm), "--uts", "--"]
     apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
-    drop = ["setpriv", f"--reuid={number}", f"--regid={users.GROUP}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+    drop = ["setpriv", f"--reuid={number}", f"--regid={job_users.named_group(directory)}", "--clear-groups"]
+    # The kernel forgets --kill-child when the user changes (prctl(2)).
+    drop += ["--inh-caps=-all", "--bounding-set=-all", "--pdeathsig=SIGKILL"]
     home = directory / job_users.USERS / name
     given = ["env", f"--chdir={home}", *(f"{key}={value}" for key, value in environment.items())]
     return [*enter, *apart, *drop, "--no-new-privs", "--", *given, "bash", "--norc", "--noprofile"]
 
 
 def run(words: list[str], environment: Mapping[str, str]) -> int:
-    """Run the words and return their exit code; on a terminal with one of their own, so that the shell cannot type into root's."""
+    """Run the words and return their exit code; on a terminal with one of their own, so that the shell cannot type into root's.
+
+    Without a terminal to read from they have no controlling one, and write into one for output only.
+    """
     if not os.isatty(0):
-        return subprocess.run(words, env=environment, check=False).returncode
+        streams = _for_output(1), _for_output(2)
+        done = subprocess.run(words, env=environment, stdout=streams[0], stderr=streams[1], start_new_session=True, check=False)
+        return done.returncode
 
     def resize(terminal: int) -> None:
         with suppress(OSError):
@@ -133,9 +140,18 @@ def run(words: list[str], environment: Mapping[str, str]) -> int:
             signal.signal(signal.SIGWINCH, lambda *_: resize(terminal))
         return os.read(terminal, 65536)
 
+    for number in (int(path.name) for path in Path("/proc/self/fd").iterdir()):
+        if number > 2:
+            with suppress(OSError):  # that of the list
+                os.set_inheritable(number, False)
     os.environ.clear()
     os.environ.update(environment)
     return os.waitstatus_to_exitcode(pty.spawn(words, read))
+
+
+def _for_output(number: int) -> int | None:
+    """A descriptor of the terminal behind a descriptor, from which nothing can be read; None if that is no terminal."""
+    return os.open(os.ttyname(number), os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC) if os.isatty(number) else None
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ questions, and lets the instance's user, who is SlurmUser, submit jobs of others
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from ...base import processes
@@ -23,6 +25,19 @@ def name_of(user: int) -> str:
     if user >= COUNT:
         raise WrongUse(f"user {user} is above {COUNT - 1}, the last one that Slurm can know; give ACCOUNTING=no", parameter="trace")
     return f"u{user}" if user >= 0 else ""
+
+
+def named_ids(directory: Path) -> dict[str, int]:
+    """The ids of the users with names of the instance in `directory`, by name: they own the folders in USERS."""
+    with suppress(FileNotFoundError):
+        found = ((entry.name, entry.stat(follow_symlinks=False).st_uid) for entry in os.scandir(directory / USERS))
+        return {name: number for name, number in found if number in processes.NAMED_USERS}
+    return {}
+
+
+def named_group(directory: Path) -> int:
+    """The group of the users with names of the instance in `directory`: it may enter the folder MUNGE."""
+    return (directory / MUNGE).stat().st_gid
 
 
 def library(directory: Path) -> Path:
