@@ -46,6 +46,7 @@ PriorityType=priority/multifactor
 NodeName=n[1-4] CPUs=2
 PartitionName=batch Nodes=ALL Default=YES
 """
+PROOF = ("base-1", "best-1", "base-2", "best-2", "base-3", "best-3")
 Factor = Callable[[Mapping[str, str]], float]
 
 
@@ -205,6 +206,34 @@ def test_one_replica_proves_nothing(on: Callable[[Cluster], Cluster]) -> None:
     assert ending.word == "inconclusive" and "not shown on 30 other jobs; more REPLICAS or JOBS may show it" in ending.line
 
 
+def test_more_replicas_prove_what_fewer_did_not(on: Callable[[Cluster], Cluster], results: Path) -> None:
+    cluster = on(Cluster(interval))
+    before, _ = ended(REPLICAS="1")
+    trials, played = content()["trials"], list(cluster.played)
+    ending, _ = ended(REPLICAS="3")
+    assert before.word == "inconclusive" and ending.line.startswith("ok: ") and "better on 30 other jobs" in ending.line
+    assert content()["trials"] == trials
+    assert sorted(cluster.played[len(played) :]) == sorted(f"{content()['proof']['run']}/{name}" for name in PROOF[2:])
+    assert ended(REPLICAS="1")[0] == ending and len(cluster.played) == len(played) + 4, "fewer are no other search"
+
+
+def test_no_trial_keeps_a_limit(on: Callable[[Cluster], Cluster]) -> None:
+    """A limit below 0 demands an improvement, which the base does not have either."""
+    on(Cluster(interval))
+    ending, _ = ended(LIMITS="wait_max:-99%")
+    assert ending.word == "inconclusive" and "none of 10 trials keeps wait_max:-99%" in ending.line
+    assert content()["best"] is None and content()["proof"] is None
+
+
+def test_trials_that_are_not_valid_tell_nothing(on: Callable[[Cluster], Cluster]) -> None:
+    on(Cluster(interval, bad=lambda settings: bool(settings)))
+    ending, _ = ended()
+    assert ending.word == "inconclusive", ending.line
+    assert (
+        "9 of 10 trials have no wait_mean that can be trusted, and fewer than 5 tell nothing: results/s/t02-1 says" in ending.line
+    )
+
+
 def test_a_trial_beyond_a_limit_does_not_win(on: Callable[[Cluster], Cluster]) -> None:
     def worse(settings: Mapping[str, str]) -> float:
         return {"10": 0.2, "60": 0.8}.get(settings.get("bf_interval", "30"), 1.0)
@@ -336,7 +365,7 @@ def test_what_is_refused(on: Callable[[Cluster], Cluster], given: dict[str, str]
 def test_other_inputs_are_another_search(on: Callable[[Cluster], Cluster]) -> None:
     on(Cluster(interval))
     ended()
-    for given in ({"TUNE": "bf_interval=10,30"}, {"GOAL": "wait_p95"}, {"LIMITS": "wait_max:+5%"}, {"SEED": "2"}):
+    for given in ({"TUNE": "bf_interval=10,30"}, {"GOAL": "wait_p95"}, {"LIMITS": "wait_max:+5%"}, {"SEED": "2"}, {"MARGIN": "2%"}):
         with pytest.raises(WrongUse) as error:
             ended(**given)
         assert "has other inputs" in error.value.message
