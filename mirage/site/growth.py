@@ -86,6 +86,7 @@ def _steps(words: Sequence[str]) -> Iterator[Step]:
     if not words:
         raise ValueError(FORM)
     step: Step | None = None
+    types: set[str] = set()
     count = 0
     for each in words:
         match = _STEP.fullmatch(each)
@@ -97,6 +98,9 @@ def _steps(words: Sequence[str]) -> Iterator[Step]:
                 raise ValueError(f"at most {MOST_STEPS} classes for one machine")
             if match["type"] and not match["name"]:
                 raise ValueError("CLASS:type=TYPE:COUNT, as gpu:type=h100:8")
+            if match["type"] in types:
+                raise ValueError(f"each new type once for one machine, and {match['type']} is there twice")
+            types |= {match["type"]} if match["type"] else set()
             step = Step(match["name"] or "", int(match["count"]), match["type"] or "", words=each)
         elif step is None:
             raise ValueError(FORM)
