@@ -217,6 +217,15 @@ def test_columns_that_cannot_be_unpacked_are_refused(tmp_path: Path) -> None:
         read_trace(tmp_path / "jobs.parquet")
 
 
+def test_a_footer_that_ends_polars_is_read_by_the_other_process_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A footer may make polars panic, which is no exception that a caller can take for a damaged file."""
+    data = packed()
+    (tmp_path / "jobs.parquet").write_bytes(data.replace(b"job_id", b"\xff\xfeb_id"))
+    monkeypatch.setattr(parquet_trial, "scanned", lambda _: pytest.fail("read by this process"))
+    with pytest.raises(WrongUse, match="its columns cannot be unpacked"):
+        read_trace(tmp_path / "jobs.parquet")
+
+
 def test_unpacking_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, names = 8_000_000, [f"c{number}" for number in range(30)]
     same = pl.select(pl.repeat(1, rows, dtype=pl.Int64)).to_series()
