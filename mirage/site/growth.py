@@ -79,7 +79,10 @@ def arms(text: str) -> list[tuple[Step, ...]]:
         parts.pop()
     if len(parts) > MOST_ARMS:
         raise ValueError(f"at most {MOST_ARMS} machines, separated by semicolons")
-    return [tuple(_steps(words)) for words in parts]
+    found = [tuple(_steps(words)) for words in parts]
+    if any(any(step.type for step in arm) and not all(step.name for step in arm) for arm in found):
+        raise ValueError("a class for each step beside one with type=, as gpu:+8 gpu:type=h100:8")
+    return found
 
 
 def _steps(words: Sequence[str]) -> Iterator[Step]:

@@ -201,7 +201,8 @@ class _Table:
             return pl.lit(None, pl.Int64)
         column, kind = pl.col(name), self._kinds[name]
         if kind == pl.String:
-            column = column.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
+            texts = (column, column + "Z")  # one without a zone is UTC, as a timestamp is
+            column = pl.coalesce(one.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False) for one in texts)
         instant = column.dt.epoch("us")
         return pl.when((instant > 0) & (instant < swf.LARGEST)).then(instant)
 

@@ -341,6 +341,13 @@ def test_over_a_sites_slurm_conf(on: Callable[[Cluster], Cluster]) -> None:
     assert "PriorityWeightAge=" in ending.line and "  PriorityWeightAge=" in told
 
 
+def test_a_value_of_the_base_in_other_words_is_no_other_one(on: Callable[[Cluster], Cluster]) -> None:
+    on(Cluster(lambda settings: 1.0 + (settings.get("PriorityMaxAge") == "1-0")))
+    _, told = ended(SLURM_CONF="site.conf", TUNE="PriorityMaxAge=1-0,7-0", SETTINGS="PriorityMaxAge=168:00:00")
+    assert "tuned: PriorityMaxAge=1-0,7-0, the base has 7-0" in told
+    assert [one["settings"]["PriorityMaxAge"] for one in content()["trials"]] == ["7-0", "1-0"]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
