@@ -32,6 +32,7 @@ CPU = "cpu"
 """The class of nodes without GPUs, where there are nodes with GPUs."""
 MOST_ARMS, MOST_STEPS = 20, 10
 MOST_NODES = 1_000_000
+LONGEST_LABEL = 40
 LONGEST_DEMAND = 400.0
 """Per cent."""
 _NAME = r"[A-Za-z][\w.-]{0,40}"
@@ -157,8 +158,8 @@ def text_of(arm: Sequence[Step]) -> str:
 
 
 def label_of(arm: Sequence[Step]) -> str:
-    """The label of an arm: plus-8-gpu."""
-    return "-".join(("plus", *(step.label for step in arm)))
+    """The label of an arm: plus-8-gpu; its beginning where it is long, as it is a part of names of runs."""
+    return "-".join(("plus", *(step.label for step in arm)))[:LONGEST_LABEL].rstrip(".-")
 
 
 # ---- the machine ----

@@ -204,6 +204,13 @@ def test_added_jobs_are_no_jobs_of_the_other_machine(tmp_path: Path, monkeypatch
     assert "2 jobs that the machine as it is does not hold, and 2 of its jobs less" in said
 
 
+def test_long_machines_have_short_names(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = "node:+1 batch:+1 old:+2 new:+2 a100:+1 v100:+1 gpu:+2 cpu:+2"
+    campaign, _ = planned(monkeypatch, SITE=site, GROW=f"{many}; {many} node:+3")
+    now, *labels = campaign.prepared
+    assert now == "now" and len(set(labels)) == 2 and all(len(label) < 45 for label in labels)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
