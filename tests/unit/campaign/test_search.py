@@ -69,13 +69,22 @@ class Killed(BaseException):
 class Cluster:
     """Plays runs: all jobs wait `factor` of their settings times as long, in the proof `other` times.
 
+    longest: what the longest wait is multiplied by.
+
     killed_at: the number of the run during which the command is killed. bad: settings under which a run is not valid.
     """
 
     def __init__(
-        self, factor: Factor, *, other: Factor | None = None, killed_at: int = 0, bad: Factor = lambda _: 0.0, takes: float = ONE
+        self,
+        factor: Factor,
+        *,
+        other: Factor | None = None,
+        killed_at: int = 0,
+        bad: Factor = lambda _: 0.0,
+        takes: float = ONE,
+        longest: Factor = lambda _: 1.0,
     ) -> None:
-        self.takes = takes
+        self.takes, self.longest = takes, longest
         self.factor, self.other, self.killed_at, self.bad = factor, other or factor, killed_at, bad
         self.played: list[str] = []
         self.now = 0.0
@@ -103,6 +112,7 @@ class Cluster:
         noise = np.random.default_rng(part.member.replica).uniform(0.999, 1.001)
         waits = WAITS[: jobs.height] * factor * noise
         run = with_errors(run_of(part.member.label, part.member.replica, waits), emulation=0.001, replicas=0.002)
+        run.metrics["metrics"]["wait_max"] *= self.longest(settings)
         jobs.write_csv(part.folder / "workload.csv")
         run.jobs.write_csv(part.folder / "jobs.csv")
         write_json(part.folder / "metrics.json", run.metrics)
@@ -235,17 +245,22 @@ def test_trials_that_are_not_valid_tell_nothing(on: Callable[[Cluster], Cluster]
 
 
 def test_a_trial_beyond_a_limit_does_not_win(on: Callable[[Cluster], Cluster]) -> None:
-    def worse(settings: Mapping[str, str]) -> float:
-        return {"10": 0.2, "60": 0.8}.get(settings.get("bf_interval", "30"), 1.0)
-
-    cluster = on(Cluster(worse))
-    ending, _ = ended(LIMITS="utilisation:+0.0001%", BUDGET="2h")
-    assert cluster.played and "bf_interval" not in content()["proof"]["words"] if content()["proof"] else True
-    for trial in content()["trials"]:
-        assert not trial["breaks"] or trial["number"] not in content()["front"]
-    assert ending.word in ("ok", "inconclusive")
+    """With the shortest interval the mean wait is the shortest one, and the longest wait doubles."""
+    factors = {"10": 0.2, "60": 0.8}
+    on(
+        Cluster(
+            lambda settings: factors.get(settings.get("bf_interval", "30"), 1.0),
+            longest=lambda settings: 10.0 if settings.get("bf_interval") == "10" else 1.0,
+        )
+    )
+    ending, _ = ended(LIMITS="wait_max:+10%", BUDGET="2h")
+    trials = content()["trials"]
+    assert ending.line.startswith("ok: bf_interval=60 is the best of 12 trials, and better on 30 other jobs"), ending.line
+    beyond = [one["number"] for one in trials if one["breaks"] == ["wait_max:+10%"]]
+    assert beyond == [one["number"] for one in trials if one["settings"]["bf_interval"] == "10"] and len(beyond) == 3
+    assert not {*beyond} & {*content()["front"]} and content()["proof"]["limits"] == {"wait_max:+10%": "holds"}
     plan = SearchPlan.read(read_json(runs.RESULTS / "s/experiment.json")["search"], Path("x"))
-    assert plan.second == "utilisation" and plan.limits == "utilisation:+0.0001%"
+    assert plan.second == "wait_max" and plan.limits == "wait_max:+10%"
 
 
 @pytest.mark.parametrize("killed_at", [1, 4, 13, 18])
