@@ -70,7 +70,6 @@ class Cluster:
     """Plays runs: all jobs wait `factor` of their settings times as long, in the proof `other` times.
 
     longest: what the longest wait is multiplied by.
-
     killed_at: the number of the run during which the command is killed. bad: settings under which a run is not valid.
     """
 
