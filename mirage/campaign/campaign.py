@@ -62,13 +62,17 @@ def _check_events(label: str, prepared: Prepared) -> None:
         raise WrongUse(f"{error.message} (in {label})", error.parameter, error.value) from None
 
 
+def replicas_of(folder: Path) -> int:
+    """Replicas of each configuration of the campaign in `folder`; 0 if none has begun there."""
+    return int(RunFolder(folder).experiment.get("inputs", {}).get("REPLICAS", 0))
+
+
 def _replicas(run: str | None, prepared: Prepared, configurations: int) -> int:
     """Replicas of each configuration if REPLICAS is not given: those of the campaign if it has begun; otherwise as many as take an
     hour, at least one and at most `REPLICAS`; `REPLICAS` while the speed is not known. run: RUN
     """
-    begun = RunFolder(runs.RESULTS / run).experiment if run else {}
-    if "REPLICAS" in begun.get("inputs", {}):
-        return int(begun["inputs"]["REPLICAS"])
+    if run and (begun := replicas_of(runs.RESULTS / run)):
+        return begun
     one = _estimate(prepared)
     return REPLICAS if one is None else max(1, min(REPLICAS, int(WITHIN / (one * configurations))))
 

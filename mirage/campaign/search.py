@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.campaign.at_once import first_run_host, home_of, places_of
-from mirage.campaign.campaign import Campaign
+from mirage.campaign.campaign import Campaign, replicas_of
 from mirage.campaign.lanes import RunsLeft
 from mirage.campaign.search_plan import SearchPlan
 from mirage.campaign.search_results import (
@@ -34,6 +34,7 @@ from mirage.experiment import configuration, log_findings, preflight, report, ru
 from mirage.experiment.endings import Ending, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.remarks import remarks
+from mirage.knobs.knobs import Knobs
 from mirage.metrics.registry import METRICS
 from mirage.records.file_names import EXPERIMENT_FILE, SEARCH_FILE, STATUS_FILE
 from mirage.records.run_clock import EVENT
@@ -52,6 +53,12 @@ from slurm_mirage.rm.slurm.conf import render_settings
 MOST_TRIALS = 500
 EARLY_SAVES = 0.6
 """The first part of the jobs is run on its own where it takes at most this share of the time of all jobs."""
+
+
+def asked_of(knobs: Knobs) -> dict[str, str]:
+    """What a search is asked, by the names of knobs: another question is another search."""
+    asked = knobs.campaign
+    return {"TUNE": asked.tune, "GOAL": asked.goal, "LIMITS": asked.limits or "", "MARGIN": f"{float(asked.margin):g}%"}
 
 
 class _Unfinished(Exception):
@@ -95,8 +102,7 @@ class Search:
     def inputs(self) -> dict[str, str]:
         """What makes another search."""
         own = {name: text for name, text in self.whole.inputs.items() if name not in ("CONFIGS", "REPLICAS")}
-        asked = self.whole.knobs.campaign
-        return {**own, "TUNE": asked.tune, "GOAL": asked.goal, "LIMITS": asked.limits or ""}
+        return {**own, **asked_of(self.whole.knobs)}
 
     def begun(self) -> Search:
         """The search with the rounds that it began with, which may have been on a host with another number of processors."""
@@ -110,7 +116,7 @@ class Search:
     def run(self, screen: Screen) -> Ending:
         """Run trials and the proof, write search.json and the page. The ending is that of a run if one fails."""
         earlier = runs.earlier(self.folder, self.inputs)
-        if earlier is not None and not self._has_more_time():
+        if earlier is not None and not (self._has_more_time() or self._has_more_replicas()):
             screen.say(f"results/{self.folder.name} is finished: nothing is run again")
             self._show(RunFolder(self.folder).search, screen)
             report.show(self.folder, screen)
@@ -124,8 +130,11 @@ class Search:
         best = response.best()
         if stopped != NO_BASE and needs_proof(response, self.plan) and best is not None:
             screen.say(f"proof: {self.plan.text(best.point) or 'the base'} against the base on other jobs")
-            ending = self._of_best(best).run(screen)
-            if not ending.is_final and ending.word != "inconclusive":
+            proof = self._of_best(best)
+            if 0 < replicas_of(proof.folder) < proof.replicas:
+                proof.extend()
+            ending = proof.run(screen)
+            if not ending.is_final:
                 return ending
         self._keep(course, stopped)
         return self._end(response, stopped, screen)
@@ -138,6 +147,11 @@ class Search:
         """Whether BUDGET ended the search, and is longer now."""
         course = self._course()
         return course.get("stopped") == TIME and self.whole.knobs.campaign.budget > course.get("budget", 0)
+
+    def _has_more_replicas(self) -> bool:
+        """Whether the best trial was proven with fewer REPLICAS."""
+        proof = RunFolder(self.folder).search["proof"]
+        return proof is not None and replicas_of(self.folder.parent / proof["run"]) < self.proof.replicas
 
     def _of_best(self, best: Trial) -> Campaign:
         """The comparison that proves the best trial."""

@@ -106,7 +106,7 @@ class SearchPlan:
             return None
         places = []
         for name, values, base in zip(self.names, self.values, self.base, strict=True):
-            value = given.get(name, values[base])
+            value = Tuned(BY_NAME[name], tuple(values)).same(given.get(name, values[base]))
             if value not in values:
                 return None
             places.append(values.index(value))
@@ -127,7 +127,7 @@ def tuned_of(knobs: Knobs) -> tuple[list[Tuned], Point]:
                 f"{one.tunable.name} decides how much slurmctld computes, which takes no time then, so that more is always better"
             )
             raise WrongUse(f"{what}; it may be yes, the default of make search", "charge", NO)
-        base = value_in(one.tunable, settings)
+        base = one.same(value_in(one.tunable, settings))
         values = list(one.values) if base in one.values else [*one.values, base]
         if one.tunable.is_ordered:
             values.sort(key=one.tunable.place)

@@ -215,10 +215,18 @@ def ending_of(run: str, content: Mapping[str, Any]) -> Ending:
         return Ending("invalid", f"the run of the base has no {goal} that can be trusted: results/{run}/t01-1 says why")
     if content["flat"]:
         return Ending("ok", f"no setting matters here: {goal} stays {_within(content)} of the base in {tried} {where}")
+    if content["best"] is None:
+        return Ending("inconclusive", f"none of {tried} keeps {content['limits']}, which is against the base {where}")
     best = trials[content["best"] - 1]
-    if not best["changed"] and len(trials) < content["first_trials"]:
-        why = f"BUDGET is used up after {tried}, and fewer than {content['first_trials']} tell nothing"
-        return Ending("inconclusive", f"{why}; the same command with a longer one goes on {where}")
+    unknown = [trial["run"] for trial in trials if trial["figure"] is None and not trial["ended_after_first_part"]]
+    if not best["changed"] and len(trials) - len(unknown) < content["first_trials"]:
+        few = f"fewer than {content['first_trials']} tell nothing"
+        if unknown:
+            why = f"{len(unknown)} of {tried} have no {goal} that can be trusted, and {few}: results/{run}/{unknown[0]} says why"
+            return Ending("inconclusive", f"{why} {where}")
+        return Ending(
+            "inconclusive", f"BUDGET is used up after {tried}, and {few}; the same command with a longer one goes on {where}"
+        )
     if not best["changed"]:
         return Ending("ok", f"the base is the best of {tried}: nothing better was found {where}")
     found = f"{settings_text(best['changed'])} is the best of {tried}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mirage.campaign.at_once import runs_at_once
 from mirage.campaign.campaign import REPLICAS, Campaign
-from mirage.campaign.search import EARLY_SAVES, MOST_TRIALS, Search
+from mirage.campaign.search import EARLY_SAVES, MOST_TRIALS, Search, asked_of
 from mirage.campaign.search_plan import SearchPlan, second_of, shares_of, tuned_of
 from mirage.experiment import aspects, clock_choice, managers, preflight, run_events, runs
 from mirage.experiment.endings import Ending
@@ -39,9 +39,7 @@ def search(knobs: Knobs, screen: Screen) -> Ending:
     knobs = knobs.at_speed(speed)
     shares = shares_of(knobs, source(knobs.workload, knobs.nodes.machine))
     whole = _of(knobs, shares.search, 1)
-    run = knobs.output.run or runs.name_by_inputs(
-        "search", {**whole.inputs, "TUNE": knobs.campaign.tune, "GOAL": knobs.campaign.goal}
-    )
+    run = knobs.output.run or runs.name_by_inputs("search", {**whole.inputs, **asked_of(knobs)})
     part = _of(knobs, shares.early_part, 1) if shares.early else None
     if part is not None and not _saves(part, whole):
         part = None

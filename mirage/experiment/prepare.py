@@ -249,7 +249,8 @@ class Prepared:
         start = None if local.begin is None else local.begin + first
         recorded = _recorded(knobs, trace, chosen)
         made = cls(knobs, shrink, chosen, due_times(knobs.jobs, chosen), calendar=local.date(first), recorded=recorded, start=start)
-        if grown := growth.applied(knobs, chosen, made.requests, made.offer, SLACK):
+        above = int(trace.frame["job_number"].max() or 0) + trace.frame.height  # type: ignore[arg-type]  # some jobs are renumbered
+        if grown := growth.applied(knobs, chosen, made.requests, made.offer, SLACK, above):
             # The log has other jobs.
             made = cls(knobs, shrink, grown, due_times(knobs.jobs, grown), calendar=made.calendar, start=start)
         if aspects.needs(knobs).own_sizes:

@@ -180,14 +180,17 @@ def _slurm_user(taken: Archive) -> str:
 def _from_root(accounts: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """The accounts, each after its parent; those whose parent has no line, or that are among their own parents, are under root."""
     made, left = [one for name, one in accounts.items() if name == ROOT], {k: v for k, v in accounts.items() if k != ROOT}
-    placed = {ROOT}
+    order, below = {name: place for place, name in enumerate(left)}, dict[str, list[str]]()
+    for name, one in left.items():
+        below.setdefault(one["parent"], []).append(name)
+    orphans = [name for name, one in left.items() if one["parent"] != ROOT and one["parent"] not in left]
+    level = [ROOT]
     while left:
-        ready = [name for name, one in left.items() if one["parent"] in placed]
-        if not ready:
-            ready = [name for name, one in left.items() if one["parent"] not in left] or list(left)[:1]
-            left.update({name: {**left[name], "parent": ROOT} for name in ready})
-        made += [left.pop(name) for name in ready]
-        placed.update(ready)
+        level = sorted((name for parent in level for name in below.get(parent, ()) if name in left), key=order.__getitem__)
+        if not level:
+            level, orphans = orphans or [next(iter(left))], []
+            left.update({name: {**left[name], "parent": ROOT} for name in level})
+        made += [left.pop(name) for name in level]
     return made
 
 

@@ -32,6 +32,7 @@ CPU = "cpu"
 """The class of nodes without GPUs, where there are nodes with GPUs."""
 MOST_ARMS, MOST_STEPS = 20, 10
 MOST_NODES = 1_000_000
+LONGEST_LABEL = 40
 LONGEST_DEMAND = 400.0
 """Per cent."""
 _NAME = r"[A-Za-z][\w.-]{0,40}"
@@ -79,13 +80,17 @@ def arms(text: str) -> list[tuple[Step, ...]]:
         parts.pop()
     if len(parts) > MOST_ARMS:
         raise ValueError(f"at most {MOST_ARMS} machines, separated by semicolons")
-    return [tuple(_steps(words)) for words in parts]
+    found = [tuple(_steps(words)) for words in parts]
+    if any(any(step.type for step in arm) and not all(step.name for step in arm) for arm in found):
+        raise ValueError("a class for each step beside one with type=, as gpu:+8 gpu:type=h100:8")
+    return found
 
 
 def _steps(words: Sequence[str]) -> Iterator[Step]:
     if not words:
         raise ValueError(FORM)
     step: Step | None = None
+    types: set[str] = set()
     count = 0
     for each in words:
         match = _STEP.fullmatch(each)
@@ -97,6 +102,9 @@ def _steps(words: Sequence[str]) -> Iterator[Step]:
                 raise ValueError(f"at most {MOST_STEPS} classes for one machine")
             if match["type"] and not match["name"]:
                 raise ValueError("CLASS:type=TYPE:COUNT, as gpu:type=h100:8")
+            if match["type"] in types:
+                raise ValueError(f"each new type once for one machine, and {match['type']} is there twice")
+            types |= {match["type"]} if match["type"] else set()
             step = Step(match["name"] or "", int(match["count"]), match["type"] or "", words=each)
         elif step is None:
             raise ValueError(FORM)
@@ -150,8 +158,8 @@ def text_of(arm: Sequence[Step]) -> str:
 
 
 def label_of(arm: Sequence[Step]) -> str:
-    """The label of an arm: plus-8-gpu."""
-    return "-".join(("plus", *(step.label for step in arm)))
+    """The label of an arm: plus-8-gpu; its beginning where it is long, as it is a part of names of runs."""
+    return "-".join(("plus", *(step.label for step in arm)))[:LONGEST_LABEL].rstrip(".-")
 
 
 # ---- the machine ----

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -73,11 +73,11 @@ def read_table(path: Path | str, for_metrics: bool) -> tuple[pl.DataFrame, dict[
     path = Path(path).absolute()
     with ThreadPoolExecutor(1) as pool:
         checksum = pool.submit(_sha256, path)
-        kinds = _kinds(path)
-        wanted = [name for name in (_FOR_METRICS if for_metrics else _COLUMNS) if name in kinds]
+        wanted = _FOR_METRICS if for_metrics else _COLUMNS
         _check_size(path, wanted)
         known = parquet_trial.known_values(path, wanted)
-        table = _Table(path, {name: kinds[name] for name in wanted if known[name]})
+        kinds = _kinds(path)
+        table = _Table(path, {name: kinds[name] for name in wanted if known.get(name)})
         frame, header = table.jobs(has_requests=not for_metrics)
         digest = checksum.result()
     absent = [name for name in _COLUMNS if name not in kinds or known.get(name) == 0]
@@ -92,8 +92,6 @@ def _sha256(path: Path) -> str:
 
 def _kinds(path: Path) -> dict[str, pl.DataType]:
     """The types of the table's columns that are read. Raises WrongUse if it lacks one, or if one has a type that it cannot have."""
-    with open_input(path, "trace") as file:
-        size_of(file, str(path), ())  # before polars reads the footer
     try:
         schema = parquet_trial.scanned(path).collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -125,7 +123,7 @@ def _damaged(path: Path, error: Exception) -> WrongUse:
     return WrongUse(f"{path}: is a damaged Parquet file ({str(error).splitlines()[0][:100]!r})", parameter="trace")
 
 
-def _check_size(path: Path, columns: list[str]) -> None:
+def _check_size(path: Path, columns: Collection[str]) -> None:
     """Raises WrongUse for a table that this machine cannot hold."""
     with open_input(path, "trace") as file:
         size = size_of(file, str(path), columns)
@@ -203,7 +201,8 @@ class _Table:
             return pl.lit(None, pl.Int64)
         column, kind = pl.col(name), self._kinds[name]
         if kind == pl.String:
-            column = column.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
+            texts = (column, column + "Z")  # one without a zone is UTC, as a timestamp is
+            column = pl.coalesce(one.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False) for one in texts)
         instant = column.dt.epoch("us")
         return pl.when((instant > 0) & (instant < swf.LARGEST)).then(instant)
 

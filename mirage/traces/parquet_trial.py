@@ -30,7 +30,8 @@ def scanned(path: Path) -> pl.LazyFrame:
 
 
 def known_values(path: Path, columns: Sequence[str]) -> dict[str, int]:
-    """The number of values that are known, by column. Raises WrongUse if the process that unpacks them does not end well."""
+    """The number of known values in each of the columns that the table has. Raises WrongUse if the process that unpacks them does
+    not end well."""
     command = [sys.executable, "-B", "-m", __spec__.name, str(path), str(memory_of(path)), *columns]
     try:
         ended = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=LONGEST, check=False)
@@ -53,10 +54,13 @@ def _main(path: str, memory: str, *columns: str) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        counted = scanned(Path(path)).select(pl.col(*columns).is_not_null().sum()).collect(engine="streaming")
+        table = scanned(Path(path))
+        schema = table.collect_schema()
+        counts = [pl.col(name).is_not_null().sum() for name in columns if name in schema]
+        counted = table.select(pl.lit(0).alias(""), *counts).collect(engine="streaming")
     except (pl.exceptions.PolarsError, OSError, MemoryError):
         return 1
-    print(json.dumps(counted.row(0, named=True)))
+    print(json.dumps(counted.drop("").row(0, named=True)))
     return 0
 
 

@@ -56,6 +56,11 @@ class Tunable:
         return not self.words
 
     @property
+    def is_time(self) -> bool:
+        """Whether its values are times."""
+        return not self.words and self.bounds is None
+
+    @property
     def is_flag(self) -> bool:
         """Whether it is a word of SchedulerParameters without a value."""
         return self.parameter and self.words == (YES, NO)
@@ -64,7 +69,8 @@ class Tunable:
         """The allowed values in words."""
         if self.bounds is not None:
             return f"a whole number from {self.bounds[0]} to {self.bounds[1]}"
-        return " or ".join(self.words) if self.words else "a time as slurm.conf has it, like 7-0 (days-hours) or 300 (minutes)"
+        times = "a time as slurm.conf has it, above 0, like 7-0 (days-hours) or 300 (minutes)"
+        return " or ".join(self.words) if self.words else times
 
     def read(self, text: str) -> str:
         """The value as it is written into slurm.conf. Raises ValueError for another one."""
@@ -84,10 +90,10 @@ class Tunable:
             return float(value)
         if self.words:
             return float(self.words.index(value))
-        days, first, second, _ = _TIME.fullmatch(value).groups()  # type: ignore[union-attr]
-        if days is not None:
-            return 1440.0 * int(days) + 60.0 * int(first) + int(second or 0)
-        return float(first) if second is None or value.count(":") == 1 else 60.0 * int(first) + int(second)
+        days, *parts = (int(part or 0) for part in _TIME.fullmatch(value).groups())  # type: ignore[union-attr]
+        if "-" not in value and value.count(":") < 2:
+            return parts[0] + parts[1] / 60
+        return 1440.0 * days + 60.0 * parts[0] + parts[1] + parts[2] / 60
 
 
 def _none() -> str:
@@ -151,6 +157,10 @@ class Tuned:
     tunable: Tunable
     values: tuple[str, ...]
 
+    def same(self, value: str) -> str:
+        """The value among `values` that is this one, perhaps in other words, as 7-0 is 168:00:00; the value if none is."""
+        return next((one for one in self.values if self.tunable.place(one) == self.tunable.place(value)), value)
+
     def __str__(self) -> str:
         return f"{self.tunable.name}={','.join(self.values)}"
 
@@ -174,9 +184,12 @@ def _words(text: str) -> list[tuple[Tunable, str, str]]:
 
 
 def _read(tunable: Tunable, text: str) -> str:
-    """A value as slurm.conf has it. Raises ValueError with what is allowed instead."""
+    """A value as slurm.conf has it. Raises ValueError with what is allowed instead, which is no time of 0: slurmctld does not start
+    with it as a half-life."""
     try:
         value = tunable.read(text)
+        if tunable.is_time and not tunable.place(value):
+            raise ValueError
         conf.setting("slurm.conf", tunable.name, value)
     except (ValueError, WrongUse):
         raise ValueError(f"{FORM}; {tunable.name} may be {tunable.may_be()}, not {text[:60]!r}") from None
@@ -214,7 +227,8 @@ def _values(tunable: Tunable, sign: str, text: str) -> tuple[str, ...]:
     given = [_read(tunable, value) for value in text.split(",")]
     if len(given) > MOST_VALUES:
         raise ValueError(f"{FORM}; {tunable.name} has more than {MOST_VALUES} values")
-    return tuple(sorted(set(given), key=tunable.place) if tunable.is_ordered else dict.fromkeys(given))
+    once = list({tunable.place(value): value for value in reversed(given)}.values())[::-1]
+    return tuple(sorted(once, key=tunable.place) if tunable.is_ordered else once)
 
 
 def levels(low: int, high: int) -> list[int]:
@@ -237,7 +251,8 @@ def value_in(tunable: Tunable, settings: Mapping[str, object]) -> str:
     is no value of this kind."""
     by_key = {key.lower(): value for key, value in settings.items()}
     if tunable.parameter:
-        given = parameters(by_key.get(SCHEDULER_PARAMETERS.lower())).get(tunable.name)
+        words = parameters(by_key.get(SCHEDULER_PARAMETERS.lower()))
+        given = {name.lower(): value for name, value in words.items()}.get(tunable.name)
     else:
         given = by_key.get(tunable.name.lower())
     if given is None or given == conf.OMIT:
@@ -267,8 +282,10 @@ def merged(settings: Mapping[str, object], wanted: Mapping[str, str]) -> dict[st
     changed: dict[str, object] = {spelt.get(name.lower(), name): value for name, value in wanted.items() if name not in words}
     if words:
         key = spelt.get(SCHEDULER_PARAMETERS.lower(), SCHEDULER_PARAMETERS)
-        flags = {name: value == YES if BY_NAME[name].is_flag else value for name, value in words.items()}
-        changed[key] = {**parameters(settings.get(key)), **flags}
+        before = parameters(settings.get(key))
+        spelt = {name.lower(): name for name in before}
+        flags = {spelt.get(name, name): value == YES if BY_NAME[name].is_flag else value for name, value in words.items()}
+        changed[key] = {**before, **flags}
     return changed
 
 

@@ -51,13 +51,14 @@ def moved(
     )
 
 
-def more(jobs: pl.DataFrame, rows: pl.Series, share: float, random: np.random.Generator) -> pl.DataFrame:
+def more(jobs: pl.DataFrame, rows: pl.Series, share: float, random: np.random.Generator, above: int = 0) -> pl.DataFrame:
     """The jobs of a workload with copies of some of them: as many as `share` of the chosen ones.
 
     Which ones are copied is drawn, each once before one is copied twice, and so is the chosen job at whose instant a copy is
     submitted: daily and weekly rhythms stay. A copy depends on no other job, and is no task of an array.
 
     rows: which jobs may be copied; preset jobs are not
+    above: numbers of copies are larger than this, as they are than those of all jobs
     """
     chosen = jobs.filter(rows & (pl.col("preset") == ""))
     number = round(share * chosen.height)
@@ -69,7 +70,7 @@ def more(jobs: pl.DataFrame, rows: pl.Series, share: float, random: np.random.Ge
     copies = copies.with_columns(
         at["submit"],
         at["submit_virtual"],
-        id=pl.int_range(1, number + 1, dtype=pl.Int64) + jobs["id"].max(),
+        id=pl.int_range(1, number + 1, dtype=pl.Int64) + pl.max_horizontal(pl.lit(jobs["id"].max()), above),
         dependency=pl.lit(""),
         **{name: pl.lit(value).cast(jobs.schema[name]) for name, value in alone.items()},
     )

@@ -267,6 +267,12 @@ class Requests:
     counts: dict[str, int] = field(default_factory=dict)
 
 
+def own_limit(factor: float) -> pl.Expr:
+    """The limit in minutes that a job asks for itself, without the slack that is added to it. factor: as for `requests_of`"""
+    limit = (pl.col("requested") * factor / 60 - _EPSILON).ceil().clip(1).cast(pl.Int64)
+    return pl.when("limit_extended").then(limit).otherwise("limit_minutes").alias("own_limit")
+
+
 def requests_of(jobs: pl.DataFrame, routed: pl.Series, qos: pl.Series, offered: Offer, factor: float = 1.0) -> Requests:
     """The requests with which the jobs are submitted.
 
@@ -282,11 +288,11 @@ def requests_of(jobs: pl.DataFrame, routed: pl.Series, qos: pl.Series, offered: 
     )
     instead_of_default = cache(lambda processors, minutes, asked: _instead_of_default(processors, minutes, offered, _parsed(asked)))
     holds = cache(lambda name, processors, asked: offered.partitions[name].holds(processors, 0, 0, _parsed(asked)))
-    limit = (pl.col("requested") * factor / 60 - _EPSILON).ceil().clip(1).cast(pl.Int64)
-    own = pl.when("limit_extended").then(limit).otherwise("limit_minutes").alias("own_limit")
     asks = [pl.col(name) if name in jobs.columns else pl.lit("").alias(name) for name in ("request", "played", "dependency")]
     instants = [pl.col(name) if name in jobs.columns else pl.lit(None).alias(name) for name in ("begin_virtual", "hold_virtual")]
-    columns = jobs.select("processors", "limit_minutes", own, "memory", "partition_name", "qos_name", *asks, *instants)
+    columns = jobs.select(
+        "processors", "limit_minutes", own_limit(factor), "memory", "partition_name", "qos_name", *asks, *instants
+    )
     for (processors, minutes, own_minutes, kilobytes, named, level, asked, kinds, waits, begin, hold), route, rule in zip(
         columns.iter_rows(), routed, qos, strict=True
     ):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from pathlib import Path
 
+import polars as pl
 import pytest
 from grown_runs import a_run
 from real_logs import KTH, real_log
@@ -149,6 +151,35 @@ def test_a_new_type_of_gpus_gets_its_share_of_the_jobs(site: str, monkeypatch: p
     assert played(again.prepared["plus-8-gpu-h100"]) == played(campaign.prepared["plus-8-gpu-h100"])
 
 
+def test_two_new_types_share_the_jobs(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No job is moved twice, and each type has as many jobs as its part of all GPUs."""
+    campaign, _ = planned(monkeypatch, SITE=site, GROW="gpu:type=h100:1000 factor=0.5 gpu:type=b200:1000 factor=0.25")
+    now, more = (one.workload.jobs for one in campaign.prepared.values())
+    ratios = Counter(after / before for after, before in zip(more["runtime"], now["runtime"], strict=True))
+    assert set(ratios) == {1.0, 0.5, 0.25}
+    asked = now.filter(pl.col("request").str.contains("gpu:")).height
+    assert ratios[0.25] / asked == pytest.approx(2 / 3, abs=0.2) and ratios[0.5] / asked == pytest.approx(1 / 3, abs=0.2)
+
+
+@pytest.mark.parametrize(("grow", "widest"), [("gpu:type=h100:2", 2), ("gpu:type=h100:8 factor=3", 0)])
+def test_a_job_that_new_nodes_do_not_hold_stays(grow: str, widest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of up to four nodes that ask for MaxTime."""
+    conf = "GresTypes=gpu\nNodeName=n[1-8] CPUs=4 Gres=gpu:a100:4\nPartitionName=p Nodes=ALL Default=YES MaxTime=120\n"
+    (tmp_path / "slurm.conf").write_text(f"ClusterName=c\n{conf}")
+    lines = ["JobIDRaw|User|Partition|Submit|Start|End|State|AllocCPUS|ReqCPUS|NNodes|ReqNodes|Timelimit|ReqTRES"]
+    for k in range(1, 41):
+        nodes, at = 1 + k % 4, f"2026-01-01T00:{k:02}:00"
+        asked = f"{4 * nodes}|{4 * nodes}|{nodes}|{nodes}|02:00:00|cpu={4 * nodes},node={nodes},gres/gpu:a100={4 * nodes}"
+        lines.append(f"{k}|ann|p|{at}|{at}|2026-01-01T01:00:00|COMPLETED|{asked}")
+    (tmp_path / "sacct.txt").write_text("\n".join(lines) + "\n")
+    given = {"SLURM_CONF": str(tmp_path / "slurm.conf"), "TRACE": str(tmp_path / "sacct.txt"), "GROW": grow}
+    campaign, _ = planned(monkeypatch, MIRAGE_GIVEN="SLURM_CONF TRACE", **given)
+    now, more = campaign.prepared.values()
+    moved = more.workload.jobs.filter(pl.col("request").str.contains("h100"))
+    assert (moved["processors"].max() or 0) == 4 * widest
+    assert more.requests.counts == now.requests.counts, "each keeps its partition and what it asks for"
+
+
 def test_more_demand_is_of_jobs_that_may_use_the_new_nodes(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign, said = planned(monkeypatch, SITE=site, GROW="gpu:+8; gpu:+8 demand=50%")
     now, same, more = campaign.prepared.values()
@@ -161,6 +192,23 @@ def test_more_demand_is_of_jobs_that_may_use_the_new_nodes(site: str, monkeypatc
     assert not any(row.dependency for row in copies)
     assert [*more.dues] == sorted(more.dues)
     assert f"plus-8-gpu-demand-50: {len(copies)} jobs more than the log has\n" in said
+
+
+def test_added_jobs_are_no_jobs_of_the_other_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smaller machine plays jobs from later in the log."""
+    given = of_log(tmp_path, NODES="8", GROW="+1 demand=50%", SIZES="fit", JOBS="20")
+    campaign, said = planned(monkeypatch, **given)
+    now, more = ({one["id"]: one["submit"] for one in own.workload.jobs.to_dicts()} for own in campaign.prepared.values())
+    assert max(now) > 20 and len(more) == 30
+    assert all(now[job] == more[job] for job in now.keys() & more.keys())
+    assert "2 jobs that the machine as it is does not hold, and 2 of its jobs less" in said
+
+
+def test_long_machines_have_short_names(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = "node:+1 batch:+1 old:+2 new:+2 a100:+1 v100:+1 gpu:+2 cpu:+2"
+    campaign, _ = planned(monkeypatch, SITE=site, GROW=f"{many}; {many} node:+3")
+    now, *labels = campaign.prepared
+    assert now == "now" and len(set(labels)) == 2 and all(len(label) < 45 for label in labels)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ PriorityType=priority/multifactor
 NodeName=n[1-4] CPUs=2
 PartitionName=batch Nodes=ALL Default=YES
 """
+PROOF = ("base-1", "best-1", "base-2", "best-2", "base-3", "best-3")
 Factor = Callable[[Mapping[str, str]], float]
 
 
@@ -68,13 +69,21 @@ class Killed(BaseException):
 class Cluster:
     """Plays runs: all jobs wait `factor` of their settings times as long, in the proof `other` times.
 
+    longest: what the longest wait is multiplied by.
     killed_at: the number of the run during which the command is killed. bad: settings under which a run is not valid.
     """
 
     def __init__(
-        self, factor: Factor, *, other: Factor | None = None, killed_at: int = 0, bad: Factor = lambda _: 0.0, takes: float = ONE
+        self,
+        factor: Factor,
+        *,
+        other: Factor | None = None,
+        killed_at: int = 0,
+        bad: Factor = lambda _: 0.0,
+        takes: float = ONE,
+        longest: Factor = lambda _: 1.0,
     ) -> None:
-        self.takes = takes
+        self.takes, self.longest = takes, longest
         self.factor, self.other, self.killed_at, self.bad = factor, other or factor, killed_at, bad
         self.played: list[str] = []
         self.now = 0.0
@@ -102,6 +111,7 @@ class Cluster:
         noise = np.random.default_rng(part.member.replica).uniform(0.999, 1.001)
         waits = WAITS[: jobs.height] * factor * noise
         run = with_errors(run_of(part.member.label, part.member.replica, waits), emulation=0.001, replicas=0.002)
+        run.metrics["metrics"]["wait_max"] *= self.longest(settings)
         jobs.write_csv(part.folder / "workload.csv")
         run.jobs.write_csv(part.folder / "jobs.csv")
         write_json(part.folder / "metrics.json", run.metrics)
@@ -205,18 +215,51 @@ def test_one_replica_proves_nothing(on: Callable[[Cluster], Cluster]) -> None:
     assert ending.word == "inconclusive" and "not shown on 30 other jobs; more REPLICAS or JOBS may show it" in ending.line
 
 
-def test_a_trial_beyond_a_limit_does_not_win(on: Callable[[Cluster], Cluster]) -> None:
-    def worse(settings: Mapping[str, str]) -> float:
-        return {"10": 0.2, "60": 0.8}.get(settings.get("bf_interval", "30"), 1.0)
+def test_more_replicas_prove_what_fewer_did_not(on: Callable[[Cluster], Cluster], results: Path) -> None:
+    cluster = on(Cluster(interval))
+    before, _ = ended(REPLICAS="1")
+    trials, played = content()["trials"], list(cluster.played)
+    ending, _ = ended(REPLICAS="3")
+    assert before.word == "inconclusive" and ending.line.startswith("ok: ") and "better on 30 other jobs" in ending.line
+    assert content()["trials"] == trials
+    assert sorted(cluster.played[len(played) :]) == sorted(f"{content()['proof']['run']}/{name}" for name in PROOF[2:])
+    assert ended(REPLICAS="1")[0] == ending and len(cluster.played) == len(played) + 4, "fewer are no other search"
 
-    cluster = on(Cluster(worse))
-    ending, _ = ended(LIMITS="utilisation:+0.0001%", BUDGET="2h")
-    assert cluster.played and "bf_interval" not in content()["proof"]["words"] if content()["proof"] else True
-    for trial in content()["trials"]:
-        assert not trial["breaks"] or trial["number"] not in content()["front"]
-    assert ending.word in ("ok", "inconclusive")
+
+def test_no_trial_keeps_a_limit(on: Callable[[Cluster], Cluster]) -> None:
+    """A limit below 0 demands an improvement, which the base does not have either."""
+    on(Cluster(interval))
+    ending, _ = ended(LIMITS="wait_max:-99%")
+    assert ending.word == "inconclusive" and "none of 10 trials keeps wait_max:-99%" in ending.line
+    assert content()["best"] is None and content()["proof"] is None
+
+
+def test_trials_that_are_not_valid_tell_nothing(on: Callable[[Cluster], Cluster]) -> None:
+    on(Cluster(interval, bad=lambda settings: bool(settings)))
+    ending, _ = ended()
+    assert ending.word == "inconclusive", ending.line
+    assert (
+        "9 of 10 trials have no wait_mean that can be trusted, and fewer than 5 tell nothing: results/s/t02-1 says" in ending.line
+    )
+
+
+def test_a_trial_beyond_a_limit_does_not_win(on: Callable[[Cluster], Cluster]) -> None:
+    """With the shortest interval the mean wait is the shortest one, and the longest wait doubles."""
+    factors = {"10": 0.2, "60": 0.8}
+    on(
+        Cluster(
+            lambda settings: factors.get(settings.get("bf_interval", "30"), 1.0),
+            longest=lambda settings: 10.0 if settings.get("bf_interval") == "10" else 1.0,
+        )
+    )
+    ending, _ = ended(LIMITS="wait_max:+10%", BUDGET="2h")
+    trials = content()["trials"]
+    assert ending.line.startswith("ok: bf_interval=60 is the best of 12 trials, and better on 30 other jobs"), ending.line
+    beyond = [one["number"] for one in trials if one["breaks"] == ["wait_max:+10%"]]
+    assert beyond == [one["number"] for one in trials if one["settings"]["bf_interval"] == "10"] and len(beyond) == 3
+    assert not {*beyond} & {*content()["front"]} and content()["proof"]["limits"] == {"wait_max:+10%": "holds"}
     plan = SearchPlan.read(read_json(runs.RESULTS / "s/experiment.json")["search"], Path("x"))
-    assert plan.second == "utilisation" and plan.limits == "utilisation:+0.0001%"
+    assert plan.second == "wait_max" and plan.limits == "wait_max:+10%"
 
 
 @pytest.mark.parametrize("killed_at", [1, 4, 13, 18])
@@ -312,6 +355,13 @@ def test_over_a_sites_slurm_conf(on: Callable[[Cluster], Cluster]) -> None:
     assert "PriorityWeightAge=" in ending.line and "  PriorityWeightAge=" in told
 
 
+def test_a_value_of_the_base_in_other_words_is_no_other_one(on: Callable[[Cluster], Cluster]) -> None:
+    on(Cluster(lambda settings: 1.0 + (settings.get("PriorityMaxAge") == "1-0")))
+    _, told = ended(SLURM_CONF="site.conf", TUNE="PriorityMaxAge=1-0,7-0", SETTINGS="PriorityMaxAge=168:00:00")
+    assert "tuned: PriorityMaxAge=1-0,7-0, the base has 7-0" in told
+    assert [one["settings"]["PriorityMaxAge"] for one in content()["trials"]] == ["7-0", "1-0"]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -336,7 +386,7 @@ def test_what_is_refused(on: Callable[[Cluster], Cluster], given: dict[str, str]
 def test_other_inputs_are_another_search(on: Callable[[Cluster], Cluster]) -> None:
     on(Cluster(interval))
     ended()
-    for given in ({"TUNE": "bf_interval=10,30"}, {"GOAL": "wait_p95"}, {"LIMITS": "wait_max:+5%"}, {"SEED": "2"}):
+    for given in ({"TUNE": "bf_interval=10,30"}, {"GOAL": "wait_p95"}, {"LIMITS": "wait_max:+5%"}, {"SEED": "2"}, {"MARGIN": "2%"}):
         with pytest.raises(WrongUse) as error:
             ended(**given)
         assert "has other inputs" in error.value.message

@@ -64,6 +64,8 @@ def test_options() -> None:
         ("gpu:+8 factor=0.5", "after a class with type="),
         ("gpu:type=h100:8 factor=0", "from 0.01 to 100"),
         ("type=h100:8", "gpu:type=h100:8"),
+        ("gpu:type=h100:4 a100:type=h100:4 factor=0.5", "h100 is there twice"),
+        ("+2 demand=10% gpu:type=h100:4", "a class for each step beside one with type="),
         ("+1 demand=0", "up to 400 %"),
         ("+1 demand=401%", "up to 400 %"),
         ("+1 price=-1", "price="),

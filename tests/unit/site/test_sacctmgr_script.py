@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mirage.experiment.prepare import Prepared, source
 from mirage.knobs import resolve
-from mirage.site import site_conf
+from mirage.site import sacctmgr_script, site_conf
 from mirage.site.associations import SiteAccounts
 from mirage.site.conf_lines import ConfFiles
 from mirage.site.sacctmgr_script import SCRIPT, read
@@ -74,6 +74,8 @@ def test_a_script(tmp_path: Path) -> None:
         ("add user Name=ann Account=lab\n", "line 1: has no account that has been added before"),
         ("\nadd account Name=a Parent=b\n", "line 2: the parent has not been added before"),
         ("add qos Priority=3\n", "line 1: has no Name"),
+        ("add qos name = a\n", "line 1: has a = without the name"),
+        ("delete user\n", "line 1: has no condition"),
         ("modify user name=ann\n", "line 1: has no set"),
         ("add qos Name=a.b\n", "line 1: 'a.b' is no name of a QOS"),
         ("add account Name=it's\n", "line 1: .* is no name"),
@@ -87,11 +89,74 @@ def test_what_cannot_be_carried_out_is_refused(text: str, message: str, tmp_path
 
 def test_what_is_not_known_is_counted(tmp_path: Path) -> None:
     accounts = made(
-        tmp_path, "add account Name=a Frob=1\nadd reservation Name=r\nmodify account set qos+=x\ndelete account Name=b\n"
+        tmp_path,
+        "add account Name=a Frob=1\nadd reservation Name=r\nmodify account set qos+=x\ndelete account Name=b\n"
+        "sacctmgr -i add user x\nmodify account where organization=o set qos=x\nmodify account set x_1=3\n",
     )
     assert {what: count for (what, _), count in accounts.left_out.items()} == {
-        "frob of accounts": 1, "add reservation": 1, "+qos of accounts": 1,
+        "frob of accounts": 1, "add reservation": 1, "+qos of accounts": 1, "the command sacctmgr": 1,
+        "modify account where organization": 1, "an option of accounts": 1,
     }  # fmt: skip
+
+
+LAB = "add account lab,sub\nadd user ann,bob Account=lab,sub\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "shares"),
+    [
+        ("modify user ann set fairshare=7", {"lab ann": "7", "sub ann": "7", "lab bob": "", "sub bob": ""}),
+        ("modify user set fairshare=7 where name=ann", {"lab ann": "7", "sub ann": "7", "lab bob": "", "sub bob": ""}),
+        ("modify user where user=ann acct=lab set fairshare=7", {"lab ann": "7", "lab bob": "", "sub ann": "", "sub bob": ""}),
+        ("modify user user01 set fairshare=7", {"lab ann": "", "lab bob": "", "sub ann": "", "sub bob": ""}),
+        ("modify user set fairshare=7", {"lab ann": "7", "lab bob": "7", "sub ann": "7", "sub bob": "7"}),
+        ("delete user ann", {"lab bob": "", "sub bob": ""}),
+        ("delete user ann account=lab", {"sub ann": "", "lab bob": "", "sub bob": ""}),
+        ("delete user where account=lab", {"sub ann": "", "sub bob": ""}),
+        ("remove account lab", {"sub ann": "", "sub bob": ""}),
+        ("add user eve account=lab partition=p,q", {"lab ann": "", "lab bob": "", "lab eve": "", "sub ann": "", "sub bob": ""}),
+        ("add user eve account=lab defaultaccount=sub", {**dict.fromkeys(("lab eve", "sub eve", "lab ann", "lab bob"), ""),
+                                                        "sub ann": "", "sub bob": ""}),
+    ],
+)  # fmt: skip
+def test_commands_are_about_those_that_they_name(command: str, shares: dict[str, str], tmp_path: Path) -> None:
+    accounts = made(tmp_path, LAB + command)
+    names = {f"u{number}": name for name, number in accounts.numbers.items()}
+    own = [one for one in accounts.associations if one["user"]]
+    assert {f"{one['account']} {names[one['user']]}": one["words"].get("Fairshare", "") for one in own} == shares
+    assert not accounts.left_out and all(f"{account} {name}" in shares for name, account in accounts.defaults.items())
+    assert accounts.defaults.keys() == {*names.values()}
+
+
+def test_an_account_with_another_parent_and_below_a_removed_one(tmp_path: Path) -> None:
+    accounts = made(tmp_path, LAB + "modify account lab set parent=sub\n")
+    assert [(one["account"], one["parent"]) for one in accounts.associations if not one["user"]] == [
+        ("root", ""), ("sub", "root"), ("lab", "sub"),
+    ]  # fmt: skip
+    accounts = made(tmp_path, LAB + "modify account lab set parent=sub\ndelete account sub\n")
+    assert [one["account"] for one in accounts.associations] == ["root"] and not accounts.defaults
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "add account " + ",".join(f"a{k}" for k in range(1000)) + "\nadd user " + ",".join(f"u{k}" for k in range(1000))
+        + " account=" + ",".join(f"a{k}" for k in range(1000)),
+        "add qos a,b,c,d\n" + "modify qos set priority=1\n" * 400,
+        "add account a,b,c,d\n" + "delete account x\n" * 400,
+    ],
+)  # fmt: skip
+def test_a_script_is_bounded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sacctmgr_script, "MOST_CHANGES", 1000)
+    with pytest.raises(WrongUse, match="more than"):
+        made(tmp_path, text)
+
+
+def test_a_long_chain_of_accounts(tmp_path: Path) -> None:
+    """The order takes no time that grows with the square of their number."""
+    chain = "".join(f"add account a{k} parent={f'a{k - 1}' if k else 'root'}\n" for k in range(3000))
+    accounts = made(tmp_path, chain).associations
+    assert [one["account"] for one in accounts] == ["root", *(f"a{k}" for k in range(3000))]
 
 
 def test_jobs_have_the_accounts_of_their_users(tmp_path: Path) -> None:

@@ -116,6 +116,14 @@ def test_rows_keep_their_order(tmp_path: Path) -> None:
     assert (asked == (numbers % 7).clip(1)).all()
 
 
+def test_texts_of_instants(tmp_path: Path) -> None:
+    """One without a zone is UTC, as a timestamp without one."""
+    texts = ["2024-01-01T00:00:10", "2024-01-01 01:00:00.5+01:00", "2024-01-01T00:00:20Z", "1704067200"]
+    found = read(FULL.with_columns(submit_time=pl.Series(texts)), tmp_path)
+    assert (found.frame["submit"] + float(found.header["UnixStartTime"])).to_list()[:3] == [1704067210, 1704067200.5, 1704067220]
+    assert found.notes["submit_unknown"] == 1
+
+
 def test_too_many_names_are_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_table, "MOST_NAMES", 2)
     log = read(FULL.with_columns(partition=pl.Series(["a", "b", "c", "d"])), tmp_path)
@@ -214,6 +222,15 @@ def test_columns_that_cannot_be_unpacked_are_refused(tmp_path: Path) -> None:
     data[begin : begin + 40] = b"\xff" * 40
     (tmp_path / "jobs.parquet").write_bytes(data)
     with pytest.raises(WrongUse, match="is a damaged Parquet file"):
+        read_trace(tmp_path / "jobs.parquet")
+
+
+def test_a_footer_that_ends_polars_is_read_by_the_other_process_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A footer may make polars panic, which is no exception that a caller can take for a damaged file."""
+    data = packed()
+    (tmp_path / "jobs.parquet").write_bytes(data.replace(b"job_id", b"\xff\xfeb_id"))
+    monkeypatch.setattr(parquet_trial, "scanned", lambda _: pytest.fail("read by this process"))
+    with pytest.raises(WrongUse, match="its columns cannot be unpacked"):
         read_trace(tmp_path / "jobs.parquet")
 
 

@@ -35,6 +35,7 @@ def test_levels_by_hand() -> None:
         ("bf_window=1440,720", "bf_window=720,1440"),
         ("BF_Window=0720,720", "bf_window=720"),
         ("prioritymaxage=7-0,1-0,300", "PriorityMaxAge=300,1-0,7-0"),
+        ("PriorityMaxAge=7-0,168:00:00,10080,24:00:00,1-0,7:30,7", "PriorityMaxAge=7,7:30,24:00:00,7-0"),
         ("bf_continue", "bf_continue=yes,no"),
         (" bf_interval=5..8  SchedulerType ", "bf_interval=5,6,7,8 SchedulerType=sched/backfill,sched/builtin"),
     ],
@@ -59,6 +60,7 @@ def test_what_is_tuned(text: str, told: str) -> None:
         ("bf_window=\u0661", "not"),
         ("bf_window bf_window=3", "bf_window is there twice"),
         ("PriorityMaxAge={{1}}", "a time as slurm.conf has it"),
+        ("PriorityDecayHalfLife=0-0", "above 0, like 7-0"),
         ("PriorityMaxAge=1-0..7-0", "a time as slurm.conf has it"),
         ("bf_continue=1", "yes or no, not '1'"),
         ("SchedulerType=sched/../x", "sched/backfill or sched/builtin"),
@@ -91,13 +93,14 @@ def every_value() -> list[tuple[Tunable, str]]:
 
 @pytest.mark.parametrize(("tunable", "value"), every_value())
 def test_a_configuration_has_the_value_that_was_set(tunable: Tunable, value: str) -> None:
-    before = {"schedulerparameters": "bf_yield_sleep=1,bf_busy_nodes,bf_window=77", "PriorityWeightage": 5, "X": 1}
+    before = {"schedulerparameters": "bf_yield_sleep=1,BF_Busy_Nodes,BF_WINDOW=77", "PriorityWeightage": 5, "X": 1}
+    assert value_in(BY_NAME["bf_window"], before) == "77", "Slurm finds names in any case"
     changed = merged(before, {tunable.name: value})
     after = {**before, **changed}
     assert value_in(tunable, after) == value
     assert len({key.lower() for key in after}) == len(after), "a key has one spelling"
     written = conf.render_settings(conf.merge(after))
-    assert "bf_yield_sleep=1" in written and "X=1" in written
+    assert "bf_yield_sleep=1" in written and "X=1" in written and written.lower().count("bf_window=") == 1
 
 
 def test_words_of_scheduler_parameters_stay_in_their_order() -> None:
