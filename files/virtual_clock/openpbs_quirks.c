@@ -11,15 +11,19 @@
 
 #define JOB "PBS_JOBID" /* NUMBER.SERVER */
 
-static enum { NONE, SERVER, SCHEDULER, COMMUNICATION, NODE, DATABASE } this_daemon;
+static enum { NONE, SERVER, SCHEDULER, COMMUNICATION, NODE, OUTPUT, DATABASE } this_daemon;
 
-/* By their programs: pbs_server.bin, pbs_sched, pbs_comm, pbs_mom, and the database server. */
+/*
+ * By their programs: pbs_server.bin, pbs_sched, pbs_comm, pbs_mom, the one that collects the output of a job on several nodes
+ * (cmds/pbs_demux.c), and the database server.
+ */
 static int daemon_of(const char *program)
 {
     static const char *const names[] = {[SERVER] = "pbs_server",
                                         [SCHEDULER] = "pbs_sched",
                                         [COMMUNICATION] = "pbs_comm",
                                         [NODE] = "pbs_mom",
+                                        [OUTPUT] = "pbs_demux",
                                         [DATABASE] = "postgres"};
     for (int kind = SERVER; kind <= DATABASE; kind++)
         if (strncmp(program, names[kind], strlen(names[kind])) == 0)
@@ -35,7 +39,7 @@ void set_up_openpbs(void)
     this_daemon = daemon_of(program_invocation_short_name);
     if (this_daemon == NODE)
         event_name_program(OF_NODE, number_in(DAEMON));
-    else if (this_daemon != NONE)
+    else if (this_daemon != NONE && this_daemon != OUTPUT)
         event_name_program(OF_CONTROLLER, this_daemon);
     else if (job)
         event_name_program(OF_JOB, (uint32_t)strtoul(job, NULL, 10));

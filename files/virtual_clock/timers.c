@@ -5,6 +5,8 @@
 #include "virtual_clock.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <unistd.h>
 
 static struct itimerval virtual_timer(struct itimerval real)
 {
@@ -18,22 +20,24 @@ static bool is_valid_timeval(struct timeval time)
 }
 
 /*
- * On the event-driven clock the kernel cannot know when a timer ends. A thread waits for the deadlines (event_timer), and then
- * lets the kernel's timer end at once, which signals as the program has asked for.
+ * On the event-driven clock the kernel cannot know when a timer ends. A thread waits for the deadlines (event_timer). Then it sends
+ * SIGALRM, or lets the kernel's timer end at once, which signals as the program has asked for.
  */
 enum { KEY_OF_ITIMER = 2, FIRST_KEY = 3 }; /* ids of timers are small numbers, or half an address with the topmost bit set */
 #define KEY_OF(timer) ((uintptr_t)(timer) + FIRST_KEY)
 #define TIMER_OF(key) ((timer_t)((key) - FIRST_KEY))
 
-/* They return when the kernel's timer has ended: in between nothing would work, and time could jump. */
+/*
+ * Not by a timer of the kernel: it would wake up a thread that has waited since before the clock's last jump by something that is not
+ * the instance's, which is counted as a false quiet.
+ */
 static void fire_itimer(uintptr_t key)
 {
-    struct itimerval timer = {.it_value = {.tv_usec = 1}};
     (void)key;
-    for (int error = real_setitimer(ITIMER_REAL, &timer, NULL); !error && timer.it_value.tv_usec + timer.it_value.tv_sec;)
-        error = real_getitimer(ITIMER_REAL, &timer);
+    (void)kill(getpid(), SIGALRM);
 }
 
+/* Returns when the kernel's timer has ended: in between nothing would work, and time could jump. */
 static void fire_timer(uintptr_t key)
 {
     struct itimerspec timer = {.it_value = {.tv_nsec = 1}};

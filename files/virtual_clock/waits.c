@@ -205,7 +205,11 @@ EXPORT int pselect(int count, fd_set *restrict read, fd_set *restrict write, fd_
         struct fd_sets sets = {count, {read, write, except}, .size = ((size_t)count + 63) / 64 * 8};
         const struct file_wait wait = {.call = call_pselect, .count = (nfds_t)count, .sets = &sets};
         copy_sets(&sets, false);
-        return wait_for_files(&wait, nanoseconds(*timeout), mask);
+        int result = wait_for_files(&wait, nanoseconds(*timeout), mask);
+        for (int i = 0; i < 3 && result == 0; i++) /* a wait that a signal has ended leaves them as they were */
+            if (sets.given[i])
+                memset(sets.given[i], 0, sets.size);
+        return result;
     }
     return real_pselect(count, read, write, except, is_real() ? timeout : real_timeout(timeout, &room), mask);
 }

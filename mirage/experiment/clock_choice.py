@@ -9,6 +9,7 @@ from mirage.experiment.hosts import host_count
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.parse import AUTO, Speed
 from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock import clock_rules
 from slurm_mirage.clock.clock_rules import EVENT
 from slurm_mirage.rm.managers import traits_of
@@ -33,12 +34,15 @@ def chosen(knobs: Knobs, screen: Screen) -> Speed:
     if is_constant:
         return speed
     if seen_by_bpf and speed == AUTO:
-        screen.say(f"clock: a constant speed, because the event clock is not ready for {seen_by_bpf}")
+        screen.say(f"clock: a constant speed; SPEED=event is not the default with {seen_by_bpf}")
         return AUTO
     if hosts > 1:
         screen.say(f"clock: a constant speed, because the cluster is on {hosts} hosts and the event clock is for one")
         return AUTO
     if preflight.is_here(knobs.cluster) and (why := preflight.why_threads_are_not_counted()):
+        if seen_by_bpf and speed == EVENT:
+            what = f"{why}, and the event clock sees {seen_by_bpf} by BPF only; give a constant SPEED, such as SPEED=20"
+            raise WrongUse(what, parameter="speed", value=EVENT)
         if speed == AUTO and not charges:
             screen.say(f"clock: a constant speed, because {why}: the event clock is slow there, and inconclusive")
             return AUTO

@@ -32,8 +32,9 @@ def probed(instance: Instance, program: str, *arguments: object) -> dict[str, in
     return only(instance.lines_of(instance.start(program, *map(str, arguments))))
 
 
-def test_waits_for_files_are_exact_and_need_no_looks(driven: Instance) -> None:
-    program = as_daemon(driven)
+@pytest.mark.parametrize("name_of_program", ["pbs_comm", "pbs_demux"])
+def test_waits_for_files_are_exact_and_need_no_looks(driven: Instance, name_of_program: str) -> None:
+    program = as_daemon(driven, name_of_program)
     assert len(FILE_WAITS) >= 9
     for name in FILE_WAITS * 2:
         looks = driven.looks()

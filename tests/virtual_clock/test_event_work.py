@@ -485,6 +485,19 @@ def test_waiters_that_have_not_looked_yet_are_no_false_quiets(bpf_instance: Inst
     assert after["false_quiet_ns"] - before["false_quiet_ns"] < 0.2 * passed
 
 
+def test_the_signal_of_a_timer_is_no_false_quiet(bpf_instance: Instance) -> None:
+    """A program waits for it while jumps for another one are made."""
+    bpf_instance.start(PYTHON, "-c", "import time\nwhile True: time.sleep(0.9)")
+    bpf_instance.drive()
+    before = bpf_instance.figures()
+    bpf_instance.run(*counted(bpf_instance.builds.event_probe, "ticks", "setitimer", "100", str(7 * SECOND)))
+    after = bpf_instance.figures()
+    passed = after["jumped_ns"] - before["jumped_ns"]
+    assert passed >= 690 * SECOND
+    # On a busy host something else may be one.
+    assert after["false_quiet_ns"] - before["false_quiet_ns"] < 0.2 * passed
+
+
 # ---- times of files ----
 
 

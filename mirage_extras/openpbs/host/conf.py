@@ -83,8 +83,9 @@ def server_conf(directory: Path, prefix: str) -> str:
             "PBS_DATA_SERVICE_PORT": addresses.DATABASE_PORT,
             # As many threads as the host has processors would make the length of a cycle depend on it.
             "PBS_SCHED_THREADS": 1,
-            # With several, messages of two nodes would overtake one another as the host's load has it.
-            "PBS_COMM_THREADS": 1,
+            # The least that it takes: one listens, the other one has all connections (Libtpp/tpp_transport.c, assign_to_worker). Of
+            # several with connections, messages of two nodes would overtake one another as the host's load has it.
+            "PBS_COMM_THREADS": 2,
         }
     )
 

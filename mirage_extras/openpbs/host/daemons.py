@@ -64,6 +64,7 @@ ACCOUNTING = "pbs/records/accounting.log"
 """The accounting record in the instance's directory. One file: its name does not change at midnight of the virtual clock."""
 SERVER_HOME, NODE_HOMES, DATABASE = "pbs/server", "pbs/moms", processes.DATABASE
 """PBS_HOME of server, scheduler and communication daemon, the folder with PBS_HOME of each node, and the data of PostgreSQL."""
+DATABASE_SETTINGS = "etc/postgresql.conf"
 DATABASE_ACCOUNT = "postgres"
 """Account of the database server, which comes with PostgreSQL. Server and nodes trust the database, also for the user that a job
 runs as: so it must not be the instance's user."""
@@ -118,12 +119,17 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
     return clock + head + [_node(directory, layout, nodes) for nodes in layout.nodes]
 
 
+def database_server(directory: Path, program: str, data: Path) -> list[str]:
+    """The command of a database server with the instance's settings and the data in the folder `data`."""
+    return [program, "-D", str(data), "-c", f"config_file={directory / DATABASE_SETTINGS}"]
+
+
 def _postgres(directory: Path, layout: Layout) -> Specification:
     return {
         "kind": POSTGRES.name,
         "name": "postgres",
-        "command": [layout.postgres, "-D", str(directory / DATABASE)],
-        "digest": file_digest(directory / DATABASE / "postgresql.conf"),
+        "command": database_server(directory, layout.postgres, directory / DATABASE),
+        "digest": file_digest(directory / DATABASE_SETTINGS),
         "ready_file": "",
         "ready_port": addresses.DATABASE_PORT,
         "account": DATABASE_ACCOUNT,

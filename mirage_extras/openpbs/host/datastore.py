@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...base import user_folders
 from . import addresses
 from .daemons import DATABASE
 
@@ -63,21 +62,9 @@ def is_created(directory: Path) -> bool:
 
 
 def postgresql_conf() -> str:
-    """The server's settings."""
+    """etc/postgresql.conf, the server's settings. Root writes it, so it is not in the folder of the server's account."""
     lines = (f"{name} = {value}" if isinstance(value, int) else f"{name} = '{value}'" for name, value in SETTINGS.items())
-    return "# Written by Slurm Mirage (module openpbs_datastore).\n" + "".join(line + "\n" for line in lines)
-
-
-def update(directory: Path, write: bool) -> bool:
-    """Give an existing database this release's settings, if `write` is true; returns whether it has others."""
-    name = f"{DATABASE}/postgresql.conf"
-    present = user_folders.read_bytes(directory, name, user_folders.SMALL)
-    if present == postgresql_conf().encode():
-        return False
-    if write:
-        folder = (directory / DATABASE).lstat()
-        user_folders.write_atomically(directory, name, postgresql_conf(), 0o600, (folder.st_uid, folder.st_gid))
-    return True
+    return "# Written by Slurm Mirage (module openpbs_config).\n" + "".join(line + "\n" for line in lines)
 
 
 def pg_hba_conf() -> str:

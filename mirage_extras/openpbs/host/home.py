@@ -17,8 +17,8 @@ from pathlib import Path
 from ...base import user_folders
 from ...base.files import differs, write_atomically
 from .conf import TEMPORARY, mom_config
-from .daemons import NO_COMMANDS, NODE_HOMES, SERVER_HOME
-from .datastore import USER
+from .daemons import DATABASE_SETTINGS, NO_COMMANDS, NODE_HOMES, SERVER_HOME
+from .datastore import USER, postgresql_conf
 
 SHARED = 0o1777
 SERVER_FOLDERS: Mapping[str, int] = {
@@ -94,6 +94,7 @@ class Homes:
         self.folders[directory / NO_COMMANDS] = 0o755
         self.files |= {path: (text, 0o755) for path, text in _stubs(directory).items()}
         self.files[home / "server_priv/db_user"] = USER, 0o600
+        self.files[directory / DATABASE_SETTINGS] = postgresql_conf(), 0o644
         self.files[home / "sched_priv/sched_config"] = sched_config, 0o644
         for name in ("holidays", "dedicated", "resource_group"):
             shipped = prefix / "etc" / f"pbs_{name}"

@@ -8,7 +8,7 @@ module: openpbs_datastore
 short_description: Create the database of an OpenPBS instance
 description:
   - Creates the data of the instance's own PostgreSQL in C(pbs/datastore) below its directory, with the tables of OpenPBS and the
-    objects of a new server. An existing database only gets this release's settings.
+    objects of a new server. An existing database stays as it is.
   - It needs the files of M(openpbs_config). The database server and pbs_server run for some seconds, in a network of their own.
   - It may be interrupted at any moment. The next call starts over.
 extends_documentation_fragment: [shared, shared.directory]
@@ -66,7 +66,7 @@ def main(module: AnsibleModule) -> Result:
         if done.returncode != 0:
             reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
             raise RuntimeError(f"the database of OpenPBS could not be created: {reason[0]}")
-    return {"changed": wanted or datastore.update(Path(directory), not module.check_mode)}
+    return {"changed": wanted}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mirage.experiment import clock_choice, configuration
+from mirage.experiment import clock_choice, configuration, preflight
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.machine import Machine
 from mirage.knobs.resolve import resolve
@@ -124,12 +124,16 @@ def test_jobs_can_ask_for_one_queue_with_its_limit_and_for_no_memory(configs: Pa
     assert asked.counts == {"memory_not_played": 1, "partitions_played": 2, "qos_not_played": 1}
 
 
-def test_the_event_clock_is_refused_and_auto_is_a_constant_speed() -> None:
+def test_the_event_clock_needs_bpf_and_auto_is_a_constant_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     knobs = resolve({"RM": "slurm openpbs", "SPEED": "event"})
-    with pytest.raises(WrongUse, match="speed=event: the event clock is not ready for the daemons of OpenPBS"):
-        clock_choice.chosen(knobs, Screen())
+    monkeypatch.setattr(preflight, "why_threads_are_not_counted", lambda: None)
+    assert clock_choice.chosen(knobs, Screen()) == "event"
     assert clock_choice.chosen(knobs.at_speed("auto"), Screen()) == "auto"
     assert clock_choice.chosen(knobs.at_speed(Decimal(20)), Screen()) == 20
     charges = resolve({"RM": "openpbs", "SPEED": "event", "CHARGE": "yes"})
     with pytest.raises(WrongUse, match="charge=yes: is for Slurm; the clock does not charge the time of the daemons of OpenPBS"):
         clock_choice.chosen(charges, Screen())
+    monkeypatch.setattr(preflight, "why_threads_are_not_counted", lambda: "a reason")
+    with pytest.raises(WrongUse, match=r"speed=event: a reason, and the event clock sees the daemons of OpenPBS.* by BPF only"):
+        clock_choice.chosen(knobs, Screen())
+    assert clock_choice.chosen(knobs.at_speed("auto"), Screen()) == "auto"

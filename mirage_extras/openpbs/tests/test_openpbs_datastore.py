@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import pwd
+import shutil
 import subprocess
 import sys
+import tempfile
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slurm_mirage.extras.openpbs import datastore
-from slurm_mirage.extras.openpbs.daemons import DATABASE
+from slurm_mirage.extras.openpbs import addresses, datastore
+from slurm_mirage.extras.openpbs.daemons import DATABASE, DATABASE_SETTINGS, database_server
+from slurm_mirage.extras.openpbs.home import Homes
 from slurm_mirage.extras.openpbs.programs.datastore import Failed, running, succeeds
 
 PROGRAMS = next(iter(sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")))), "")
@@ -52,11 +56,31 @@ def test_a_database_server_that_starts_up_is_not_ready(tmp_path: Path) -> None:
     assert succeeds(["true"])
 
 
-def test_an_existing_database_gets_the_settings_of_this_release(tmp_path: Path) -> None:
-    file = tmp_path / DATABASE / "postgresql.conf"
-    file.parent.mkdir(parents=True)
-    file.write_text("port = 1\n")
-    assert datastore.update(tmp_path, write=False) and file.read_text() == "port = 1\n"
-    assert datastore.update(tmp_path, write=True) and file.read_text() == datastore.postgresql_conf()
-    assert (file.stat().st_mode & 0o777, file.stat().st_uid) == (0o600, file.parent.stat().st_uid)
-    assert not datastore.update(tmp_path, write=True)
+@pytest.mark.skipif(not PROGRAMS, reason="skipped: PostgreSQL is not installed")
+def test_a_database_server_takes_roots_settings_and_the_permissions_of_its_folder(tmp_path: Path) -> None:
+    """PostgreSQL itself says which files it reads. It refuses root, so it runs as its own account where the test is root."""
+    account = pwd.getpwnam(datastore.USER) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+    owner: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid} if os.geteuid() == 0 else {}
+    instance = Path(tempfile.mkdtemp(dir="/tmp"))  # the account cannot enter pytest's folders
+    try:
+        homes = Homes()
+        homes.add_server(instance, tmp_path, "")
+        settings, mode = homes.files[instance / DATABASE_SETTINGS]
+        (instance / "etc").mkdir()
+        (instance / DATABASE_SETTINGS).write_text(settings)
+        (instance / DATABASE_SETTINGS).chmod(mode)
+        data = instance / DATABASE
+        data.mkdir(parents=True)
+        for folder in (instance, data):
+            os.chown(folder, account.pw_uid, account.pw_gid)
+        subprocess.run(datastore.initdb(PROGRAMS, data), check=True, capture_output=True, **owner)
+
+        def value(name: str) -> str:
+            command = [*database_server(instance, f"{PROGRAMS}/postgres", data), "-C", name]
+            return subprocess.run(command, check=True, capture_output=True, text=True, **owner).stdout.strip()
+
+        assert value("config_file") == str(instance / DATABASE_SETTINGS)
+        assert value("hba_file") == str(data / "pg_hba.conf")
+        assert value("listen_addresses") == addresses.HEAD_ADDRESS
+    finally:
+        shutil.rmtree(instance)

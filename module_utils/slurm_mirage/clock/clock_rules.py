@@ -51,9 +51,6 @@ def check(
         return
     if not (speed == EVENT or charges):
         return
-    if seen_by_bpf:
-        what = f"the event clock is not ready for {seen_by_bpf}; give a constant SPEED, such as SPEED=20"
-        raise WrongUse(what, parameter="speed", value=speed)
     if several_hosts:
         what = "the event clock is for one host, and the cluster has several; give a constant SPEED, such as SPEED=20"
         raise WrongUse(what, parameter="speed", value=speed)

@@ -32,7 +32,7 @@ from ....base.printing import say
 from ....farm import isolation
 from ....farm.hosts_file import HostsFile
 from .. import addresses, datastore
-from ..daemons import DATABASE, NETWORK, NO_COMMANDS
+from ..daemons import DATABASE, NETWORK, NO_COMMANDS, database_server
 
 TIMEOUT = 120.0  # seconds that a server may take to start or to end
 
@@ -73,10 +73,9 @@ def create(directory: Path, user: str, prefix: str, programs: str) -> None:
     user_folders.remove(directory, datastore.NEW)
     user_folders.make_folder(directory, datastore.NEW, 0o700, owner)
     run(datastore.initdb(programs, data), **as_account)
-    for name, text in {"postgresql.conf": datastore.postgresql_conf(), "pg_hba.conf": datastore.pg_hba_conf()}.items():
-        user_folders.write_atomically(data.parent, f"{data.name}/{name}", text, 0o600, owner)
+    user_folders.write_atomically(data.parent, f"{data.name}/pg_hba.conf", datastore.pg_hba_conf(), 0o600, owner)
     is_ready = datastore.is_ready(programs, data)
-    with running([f"{programs}/postgres", "-D", str(data)], lambda: succeeds(is_ready, **as_account), **as_account):
+    with running(database_server(directory, f"{programs}/postgres", data), lambda: succeeds(is_ready, **as_account), **as_account):
         password = secrets.token_hex(16)
         statements = f"alter role {datastore.USER} password '{password}';\ncreate database {datastore.NAME};\n"
         run(datastore.psql(programs, data, "postgres"), statements, **as_account)
