@@ -33,9 +33,6 @@ def chosen(knobs: Knobs, screen: Screen) -> Speed:
     clock_rules.check(speed, charges=charges, saves=knobs.clock.saves, several_hosts=hosts > 1, **own)
     if is_constant:
         return speed
-    if seen_by_bpf and speed == AUTO:
-        screen.say(f"clock: a constant speed; SPEED=event is not the default with {seen_by_bpf}")
-        return AUTO
     if hosts > 1:
         screen.say(f"clock: a constant speed, because the cluster is on {hosts} hosts and the event clock is for one")
         return AUTO

@@ -142,7 +142,7 @@ def collect(run: RunFolder) -> RunRecord:
         replay=_replay_account(journal, clock, plan.height - submitted.height),
         launches=_launches(journal.launch_cost, joined),
         event_clock=EventClock(is_event(settings), may_be_event(settings, run.experiment)),
-        manager=ManagerFacts(manager.frees_at_end, freed.reason),
+        manager=ManagerFacts(manager.frees_at_end, freed.reason, end_delay=manager.end_delay),
         names=manager.names,
         events=events,
         aspects=own,

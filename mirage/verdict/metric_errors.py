@@ -22,6 +22,7 @@ from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 from mirage.statistics.sums_over_jobs import CLASS_METRICS
 from mirage.verdict import aspects, dispatch_gaps
+from mirage.verdict.resolution import Resolution
 from mirage.verdict.thresholds import KNOWN_SHARE
 from slurm_mirage.rm.evidence import Scheduling
 
@@ -159,7 +160,15 @@ def of_schedule(
 
 def delayed_jobs(run: RunRecord, jobs: pl.DataFrame, population: Population, gaps: pl.DataFrame) -> pl.DataFrame:
     """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited. gaps: of
-    `dispatch_gaps`"""
+    `dispatch_gaps`
+
+    On the event clock no time passes while the host works: what the manager by its design adds to the end of a job, and writes in
+    whole seconds, is not the emulation's there.
+    """
+    least = most = 0.0
+    if run.event_clock.is_used and run.manager.end_delay:
+        second = Resolution.of(run).record
+        least, most = -second, run.manager.end_delay * run.time.second + second
     evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed", "expected")
     measured = population.measured.select(
         "id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode())
@@ -170,6 +179,8 @@ def delayed_jobs(run: RunRecord, jobs: pl.DataFrame, population: Population, gap
     accepted = col("submit") + col("submit_lag").fill_null(0)
     waited = col("start").is_null() & (col("state") == "CANCELLED") & col("end").is_not_null() & (col("processors") > 0)
     ran = col("s").is_not_null()
+    executed = col("f") - col("s") - col("suspended").fill_null(0)
+    expected = pl.coalesce("expected", "runtime", pl.lit(0.0))
     return joined.filter((ran | waited) & col("submit").is_not_null()).select(
         due="submit",
         eligible=pl.when(col("eligible") > accepted + run.time.second).then("eligible"),
@@ -179,9 +190,9 @@ def delayed_jobs(run: RunRecord, jobs: pl.DataFrame, population: Population, gap
         suspended=col("suspended").fill_null(0),
         # Other jobs were cancelled or put back in the queue: how long they ran does not follow from the workload.
         wanted=pl.when((col("state") == "TIMEOUT") & col("stretch").is_not_null())
-        .then((col("f") - col("s") - col("suspended").fill_null(0) - col("stretch")).clip(0))
+        .then((executed - col("stretch")).clip(0))
         .when(col("stretch").is_not_null() | ~ran)
-        .then(pl.coalesce("expected", "runtime", pl.lit(0.0))),
+        .then(expected + (executed - expected).clip(least, most).fill_null(0.0)),
         # What the record counts as the run of a job has all of the time until its processors were free.
         freed=pl.when(col("start").is_not_null()).then(0.0) if run.manager.frees_at_end else "freed",
         late="late",
