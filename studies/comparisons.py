@@ -53,8 +53,8 @@ STUDIES = {
         "one run of each, which claims nothing; REPLICAS=3 tells the noise",
         "ten months, twice",
         # OpenPBS takes the place of the source's Torque, and is the baseline as Torque is there.
-        {"RM": "openpbs slurm", "CONFIGS": "pbs-fifo pbs-easy backfill fifo", "SPEED": "500"},
-        {"JOBS": "200"},
+        {"RM": "openpbs slurm", "CONFIGS": "pbs-fifo pbs-easy backfill fifo"},
+        {"REPLICAS": "3"},
         ("about an hour: one run of each, which claims nothing; REPLICAS=3 takes about 3 h", "about 62 h: ten months, four times"),
     ),
     "study-suspend": Study(

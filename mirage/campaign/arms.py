@@ -9,7 +9,7 @@ from mirage.campaign.parts import labels
 from mirage.experiment import configuration
 from mirage.knobs.knobs import Knobs
 from mirage.knobs.machine import Machine
-from mirage.knobs.parse import AUTO, Value
+from mirage.knobs.parse import AUTO, Speed, Value
 from mirage.knobs.table import BY_NAME
 from mirage.site import growth
 from slurm_mirage.base.errors import WrongUse
@@ -73,9 +73,7 @@ def grown_machines(knobs: Knobs) -> tuple[Arms, list[str]]:
     return arms, [*lines, *growth.caps_in_short(site)]
 
 
-def check_speed(knobs: Knobs) -> None:
-    """Check that all runs can have one speed. Raises WrongUse."""
-    if len(knobs.scheduler.managers) > 1 and knobs.clock.speed == AUTO:
-        raise WrongUse(
-            "picks the largest speed for one resource manager; give a number for both, such as SPEED=20", "speed", knobs.clock.speed
-        )
+def check_speed(knobs: Knobs, speed: Speed) -> None:
+    """Check that all runs can have one speed. speed: as chosen (clock_choice.py). Raises WrongUse."""
+    if len(knobs.scheduler.managers) > 1 and speed == AUTO:
+        raise WrongUse("picks the largest speed for one resource manager; give a number for both, such as SPEED=20", "speed", speed)

@@ -39,8 +39,9 @@ def compare(knobs: Knobs, screen: Screen) -> Ending:
     for arm in (arms or {"": {}}).values():
         for name in names_of(knobs):
             aspects.check(knobs.with_values({"CONFIG": name, **arm}))
-    check_speed(knobs)
-    campaign = Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms)
+    speed = clock_choice.chosen(knobs, screen)
+    check_speed(knobs, speed)
+    campaign = Campaign.of(knobs, speed, arms)
     now, *machines = campaign.prepared.items()
     if any(one.knobs.scheduler.grow for _, one in machines):
         own = [(label, of_growth.in_words(one.workload, now[1].workload)) for label, one in machines]

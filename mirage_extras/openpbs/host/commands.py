@@ -17,7 +17,7 @@ from ...base.entrance import Enter, here
 from ...base.errors import WrongUse
 from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
-from ...clock import instance_clock
+from ...clock import instance_clock, real_limit
 from ...rm.api import (
     SUBMIT_TIMEOUT,
     Commands,
@@ -326,15 +326,12 @@ class OpenPbs(Commands):
                     command = [*become, "env", "--ignore-environment", *variables, *command]
                 # A command that becomes another user must not write to the caller's terminal.
                 user = {"start_new_session": True} if become else processes.as_user(self._instance)
-                return subprocess.run(
+                return real_limit.run(
                     command,
+                    "",
+                    timeout,
                     env=None if become else self._environment,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
                     errors="replace",
-                    timeout=timeout,
-                    check=False,
                     pass_fds=(*entrance.descriptors, *(self._keep_open if keep_open else ())),
                     **user,
                 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -95,9 +96,10 @@ def test_what_no_manager_has_is_refused(results: Path, given: dict[str, str], wo
 
 def test_a_speed_is_chosen_for_one_manager_only(results: Path) -> None:
     with pytest.raises(WrongUse, match="speed=auto: picks the largest speed for one resource manager; give a number for both"):
-        arms.check_speed(values(results, RM=BOTH, SPEED="auto"))
-    arms.check_speed(values(results, RM=BOTH))
-    arms.check_speed(values(results, SPEED="auto"))
+        arms.check_speed(values(results, RM=BOTH), "auto")
+    arms.check_speed(values(results, RM=BOTH), Decimal(20))
+    arms.check_speed(values(results, RM=BOTH), "event")
+    arms.check_speed(values(results), "auto")
 
 
 class Played:

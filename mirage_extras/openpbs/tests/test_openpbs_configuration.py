@@ -124,11 +124,11 @@ def test_jobs_can_ask_for_one_queue_with_its_limit_and_for_no_memory(configs: Pa
     assert asked.counts == {"memory_not_played": 1, "partitions_played": 2, "qos_not_played": 1}
 
 
-def test_the_event_clock_needs_bpf_and_auto_is_a_constant_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_event_clock_needs_bpf_and_is_the_default_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     knobs = resolve({"RM": "slurm openpbs", "SPEED": "event"})
     monkeypatch.setattr(preflight, "why_threads_are_not_counted", lambda: None)
     assert clock_choice.chosen(knobs, Screen()) == "event"
-    assert clock_choice.chosen(knobs.at_speed("auto"), Screen()) == "auto"
+    assert clock_choice.chosen(knobs.at_speed("auto"), Screen()) == "event"
     assert clock_choice.chosen(knobs.at_speed(Decimal(20)), Screen()) == 20
     charges = resolve({"RM": "openpbs", "SPEED": "event", "CHARGE": "yes"})
     with pytest.raises(WrongUse, match="charge=yes: is for Slurm; the clock does not charge the time of the daemons of OpenPBS"):
