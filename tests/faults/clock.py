@@ -7,6 +7,8 @@ import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from slurm_mirage.base import processes
 
@@ -49,7 +51,7 @@ class Killer:
     kills: how many, by `PROGRAM SIGNAL`; left: how many are still to come
     """
 
-    def __init__(self, lane: Lane, run: str, weights: dict[str, int], seed: int) -> None:
+    def __init__(self, lane: Lane, run: str, weights: Mapping[str, int], seed: int) -> None:
         self.kills: Counter[str] = Counter()
         self.left = 0
         self._lane, self._run, self._weights = lane, run, weights
@@ -102,11 +104,11 @@ class Killer:
         return True
 
 
-def _end_run(lane: Lane, run: str, killer: Killer, count: int) -> tuple[Ended, int]:
+def _end_run(lane: Lane, run: str, killer: Killer, count: int, given: Mapping[str, Any]) -> tuple[Ended, int]:
     """Give the command of a run until it is complete, with kills. Returns its end and the number of the kills."""
     injected = 0
     for _ in range(MOST_COMMANDS):
-        command = lane.start_experiment(run, SPEED="event")
+        command = lane.start_experiment(run, SPEED="event", **given)
         killer.follow(command, count - injected)
         injected = count - killer.left
         ended = lane.ended(command, LONGEST_COMMAND)
@@ -117,8 +119,16 @@ def _end_run(lane: Lane, run: str, killer: Killer, count: int) -> tuple[Ended, i
     raise Wrong(f"the run was not complete after {MOST_COMMANDS} commands")
 
 
-def _kill_in_runs(lane: Lane, count: int, of_a_run: int, jobs: int, weights: dict[str, int]) -> None:
-    """Runs with kills until there were `count`, each of which is judged."""
+def usual_count() -> int:
+    """How many kills a long row injects: COUNT."""
+    count = os.environ.get("COUNT") or USUAL_COUNT
+    if not count.isdecimal():
+        raise Wrong(f"COUNT={count}: must be a whole number of kills")
+    return int(count)
+
+
+def kill_in_runs(lane: Lane, count: int, of_a_run: int, jobs: int, weights: Mapping[str, int], **given: Any) -> None:
+    """Runs with kills until there were `count`, each of which is judged. given: more knobs"""
     (lane.scratch / "workload.swf").write_text(_swf(jobs))
     runtimes = {number: float(line.split()[3]) for number, line in enumerate(_swf(jobs).splitlines()) if number}
     total: Counter[str] = Counter()
@@ -130,7 +140,7 @@ def _kill_in_runs(lane: Lane, count: int, of_a_run: int, jobs: int, weights: dic
         watch = ClockWatch(lane, run)
         watch.start()
         try:
-            ended, injected = _end_run(lane, run, killer, min(of_a_run, count - total.total()))
+            ended, injected = _end_run(lane, run, killer, min(of_a_run, count - total.total()), given)
         finally:
             watch.stop()
         watch.judge()
@@ -155,7 +165,7 @@ def _listed(kills: Counter[str]) -> str:
     "the run ends; the clock never goes back, no run stands still for 30 s, no job ends early; each job once",
 )
 def clock_kills(lane: Lane) -> None:
-    _kill_in_runs(lane, 8, 8, 60, dict.fromkeys(WEIGHTS, 1))
+    kill_in_runs(lane, 8, 8, 60, dict.fromkeys(WEIGHTS, 1))
 
 
 @fault(
@@ -164,7 +174,4 @@ def clock_kills(lane: Lane) -> None:
     "the same",
 )
 def clock_many_kills(lane: Lane) -> None:
-    count = os.environ.get("COUNT") or USUAL_COUNT
-    if not count.isdecimal():
-        raise Wrong(f"COUNT={count}: must be a whole number of kills")
-    _kill_in_runs(lane, int(count), KILLS_OF_A_RUN, JOBS, WITH_REPLAY)
+    kill_in_runs(lane, usual_count(), KILLS_OF_A_RUN, JOBS, WITH_REPLAY)

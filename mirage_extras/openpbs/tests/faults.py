@@ -7,6 +7,8 @@ import signal
 import time
 from typing import Any
 
+from tests.faults.clock import COORDINATOR, KILLS_OF_A_RUN, REPLAY, kill_in_runs, usual_count
+from tests.faults.clock import JOBS as MANY_JOBS
 from tests.faults.lane import ENDED, JOBS, Lane, expect, until
 from tests.faults.table import Skipped, fault
 
@@ -17,6 +19,17 @@ LONGEST = 600.0
 """Seconds after which a command counts as hanging."""
 KILLED = {"postgres": 1, "pbs_comm": 1, "pbs_sched": 1, "pbs_mom": 5, "pbs_server.bin": 1, "sigsleep": 1}
 """How many processes of which names are killed, one after the other."""
+WEIGHTS = {
+    COORDINATOR: 8,
+    "postgres": 2,
+    "pbs_comm": 2,
+    "pbs_sched": 2,
+    "pbs_server.bin": 2,
+    "pbs_mom": 8,
+    "sigsleep": 12,
+    REPLAY: 1,
+}
+"""The same on the event clock, at random, and how often in relation to each other."""
 PAUSE = 8.0
 """Seconds between two kills: the farm has started the daemon again, and jobs go on."""
 
@@ -28,9 +41,7 @@ PAUSE = 8.0
     "`failed:` says that the replay was killed; the same command finishes, each job once",
 )
 def openpbs_kills(lane: Lane) -> None:
-    source = os.environ.get("OPENPBS_SOURCE")
-    if not source:
-        raise Skipped("OPENPBS_SOURCE names no archive of OpenPBS's source")
+    source = _source()
     lines = [f"; MaxProcs: {NODES * CPUS}"]
     for index in range(JOBS):
         runtime, processors = RUN_TIMES[index % len(RUN_TIMES)], PROCESSORS[index % len(PROCESSORS)]
@@ -51,6 +62,24 @@ def openpbs_kills(lane: Lane) -> None:
     lane.kill_replay()
     expect(lane.ended(command, LONGEST), ("failed",), r"replay was killed.*same command")
     lane.goes_on(words=ENDED, longest=LONGEST, **given)
+
+
+@fault(
+    "openpbs-many-kills",
+    "RM=openpbs, SPEED=event; 50 times (COUNT) SIGKILL, or SIGSTOP for up to 5 s, to a daemon of OpenPBS, its database, a coordinator, "
+    "a job or the replay at random",
+    "the run ends; the clock never goes back, no run stands still for 30 s, no job ends early; each job once",
+)
+def openpbs_many_kills(lane: Lane) -> None:
+    kill_in_runs(lane, usual_count(), KILLS_OF_A_RUN, MANY_JOBS, WEIGHTS, RM="openpbs", OPENPBS_SOURCE=_source())
+
+
+def _source() -> str:
+    """The archive that is given. Raises Skipped."""
+    source = os.environ.get("OPENPBS_SOURCE")
+    if not source:
+        raise Skipped("OPENPBS_SOURCE names no archive of OpenPBS's source")
+    return source
 
 
 def _found(lane: Lane, name: str) -> list[int]:
