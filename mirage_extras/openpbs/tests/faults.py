@@ -19,16 +19,7 @@ LONGEST = 600.0
 """Seconds after which a command counts as hanging."""
 KILLED = {"postgres": 1, "pbs_comm": 1, "pbs_sched": 1, "pbs_mom": 5, "pbs_server.bin": 1, "sigsleep": 1}
 """How many processes of which names are killed, one after the other."""
-WEIGHTS = {
-    COORDINATOR: 8,
-    "postgres": 2,
-    "pbs_comm": 2,
-    "pbs_sched": 2,
-    "pbs_server.bin": 2,
-    "pbs_mom": 8,
-    "sigsleep": 12,
-    REPLAY: 1,
-}
+WEIGHTS = {name: 2 for name in KILLED} | {COORDINATOR: 8, "pbs_mom": 8, "sigsleep": 12, REPLAY: 1}
 """The same on the event clock, at random, and how often in relation to each other."""
 PAUSE = 8.0
 """Seconds between two kills: the farm has started the daemon again, and jobs go on."""
@@ -66,8 +57,8 @@ def openpbs_kills(lane: Lane) -> None:
 
 @fault(
     "openpbs-many-kills",
-    "RM=openpbs, SPEED=event; 50 times (COUNT) SIGKILL, or SIGSTOP for up to 5 s, to a daemon of OpenPBS, its database, a coordinator, "
-    "a job or the replay at random",
+    "RM=openpbs, SPEED=event; 50 times (COUNT) SIGKILL, or SIGSTOP for up to 5 s, to a daemon of OpenPBS, "
+    "PostgreSQL, a coordinator, a job or the replay at random",
     "the run ends; the clock never goes back, no run stands still for 30 s, no job ends early; each job once",
 )
 def openpbs_many_kills(lane: Lane) -> None:
