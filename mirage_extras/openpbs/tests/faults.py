@@ -19,7 +19,7 @@ LONGEST = 600.0
 """Seconds after which a command counts as hanging."""
 KILLED = {"postgres": 1, "pbs_comm": 1, "pbs_sched": 1, "pbs_mom": 5, "pbs_server.bin": 1, "sigsleep": 1}
 """How many processes of which names are killed, one after the other."""
-WEIGHTS = {name: 2 for name in KILLED} | {COORDINATOR: 8, "pbs_mom": 8, "sigsleep": 12, REPLAY: 1}
+WEIGHTS = dict.fromkeys(KILLED, 2) | {COORDINATOR: 8, "pbs_mom": 8, "sigsleep": 12, REPLAY: 1}
 """The same on the event clock, at random, and how often in relation to each other."""
 PAUSE = 8.0
 """Seconds between two kills: the farm has started the daemon again, and jobs go on."""
