@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
@@ -229,10 +230,12 @@ void event_shorten(struct event_wait *wait, int64_t deadline)
 {
     struct slot *slot = wait->slot;
     wait->deadline = deadline;
-    if (!slot || slot->token != wait->token)
+    if (!slot)
         return;
-    slot->deadline = deadline;
-    note_change(slot);
+    /* The coordinator may free it just now, and another wait take it: that has another deadline. */
+    int64_t before = slot->deadline;
+    if (slot->token == wait->token && atomic_compare_exchange_strong(&slot->deadline, &before, deadline))
+        note_change(slot);
 }
 
 void event_cancel(void *wait)
@@ -447,7 +450,7 @@ static void wake_up(struct slot *slot)
 {
     uint32_t value = slot->wake;
     if (value & ASLEEP && atomic_compare_exchange_strong(&slot->wake, &value, SIGNALLED))
-        syscall(SYS_futex, &slot->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+        syscall(SYS_futex, &slot->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); /* as the coordinator does */
 }
 
 void event_signal(pthread_cond_t *condition)

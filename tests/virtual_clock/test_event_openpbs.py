@@ -75,6 +75,20 @@ def test_slots_of_ended_daemons_are_free_again(bpf_instance: Instance) -> None:
     wait_until(lambda: bpf_instance.slots() == [], "free slots")
 
 
+def test_the_next_owner_of_a_slot_wakes_up_although_another_thread_sleeps_there(bpf_instance: Instance) -> None:
+    """A daemon that makes no further wait for long loses its slot, and the thread that has waited there for it sleeps on."""
+    bpf_instance.kill_coordinator()
+    bpf_instance.start_coordinator(bpf_instance.builds.forgetful)
+    bpf_instance.drive()
+    code = "import select, sys\nselect.epoll().poll(1)\nprint('waited', flush=True)\nsys.stdin.read()"
+    daemon = bpf_instance.start("pbs_sched", "-c", code, executable=PYTHON, stdin=subprocess.PIPE)
+    assert daemon.stdout is not None and daemon.stdout.readline() == "waited\n"
+    wait_until(lambda: bpf_instance.slots() == [], "a free slot")
+    for _ in range(3):
+        bpf_instance.run("sleep", "1000")
+    bpf_instance.finish(daemon)
+
+
 def polled(instance: Instance, name: str, limit: int) -> str:
     """What such a poll says when it has ended by itself."""
     process = polls(instance, name, 1, limit)
