@@ -163,7 +163,7 @@ def delayed_jobs(run: RunRecord, jobs: pl.DataFrame, population: Population, gap
     `dispatch_gaps`
 
     On the event clock no time passes while the host works: what the manager by its design adds to the end of a job, and writes in
-    whole seconds, is not the emulation's there.
+    whole seconds, is not the emulation's there. That it is another time in each run is `dispatch_gaps.run_time_resolution`.
     """
     least = most = 0.0
     if run.event_clock.is_used and run.manager.end_delay:

@@ -88,6 +88,8 @@ def test_what_the_manager_adds_to_an_end_is_not_the_emulations_on_the_event_cloc
     assert wanted(replace(run, event_clock=on_events)) == [50, 50]
     # By 2 s and a second of the record at most.
     assert wanted(replace(late, event_clock=on_events)) == [near(executed[0]), near(53)]
+    resolutions = [dispatch_gaps.run_time_resolution(replace(one, event_clock=on_events)) for one in (run, late)]
+    assert resolutions == [0.0, 1.0], "another delay in each run"
 
 
 def test_longer_launches_have_a_larger_budget(tmp_path: Path) -> None:
