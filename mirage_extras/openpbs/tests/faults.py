@@ -62,7 +62,7 @@ def openpbs_kills(lane: Lane) -> None:
     "the run ends; the clock never goes back, no run stands still for 30 s, no job ends early; each job once",
 )
 def openpbs_many_kills(lane: Lane) -> None:
-    kill_in_runs(lane, usual_count(), KILLS_OF_A_RUN, MANY_JOBS, WEIGHTS, RM="openpbs", OPENPBS_SOURCE=_source())
+    kill_in_runs(lane, usual_count(), KILLS_OF_A_RUN, MANY_JOBS, WEIGHTS, RM="openpbs", OPENPBS_SOURCE=_source(), CONFIG="pbs-easy")
 
 
 def _source() -> str:
