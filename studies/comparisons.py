@@ -55,7 +55,7 @@ STUDIES = {
         # OpenPBS takes the place of the source's Torque, and is the baseline as Torque is there.
         {"RM": "openpbs slurm", "CONFIGS": "pbs-fifo pbs-easy backfill fifo"},
         {"REPLICAS": "3"},
-        ("about an hour: one run of each, which claims nothing; REPLICAS=3 takes about 3 h", "about 62 h: ten months, four times"),
+        ("about a quarter of an hour: three runs of each", "ten months, four times"),
     ),
     "study-suspend": Study(
         "suspension of jobs by urgent ones against none, on a workload like Raijin's",
