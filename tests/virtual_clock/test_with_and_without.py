@@ -110,6 +110,8 @@ GROUPS: dict[str, dict[str, Case]] = {
 
 ON_THE_EVENT_CLOCK = {
     "answers": [
+        "timers: without sigtimedwait/setitimer result=14 error=0 signal=14 code=128 value=0, "
+        "with sigtimedwait/setitimer result=14 error=0 signal=14 code=0 value=0",
         "timers: without timer overrun=1, with timer overrun=0",
         "children: without exec alarm=20 interval=30, with exec alarm=0 interval=0",
     ]

@@ -41,4 +41,4 @@ def test_the_ending_of_a_run(tmp_path: Path, validity: dict[str, Any], line: str
 )
 def test_the_ending_of_a_sweep(tmp_path: Path, words: tuple[str, ...], line: str) -> None:
     runs = [(Decimal(place), tmp_path / f"s-{place}", Ending(word, "why")) for place, word in enumerate(words)]
-    assert sweep._ending(tmp_path / "s", runs, len(words)).line == line
+    assert sweep._ending(tmp_path / "s", runs).line == line
