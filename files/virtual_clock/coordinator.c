@@ -242,8 +242,8 @@ static void tell(struct slot *slot, int number, uint64_t token, int64_t deadline
     switch (kind) {
     case WAITS_ON_FUTEX:
         /*
-         * The system call in any case: a former coordinator may have been killed before it. It wakes up all who sleep there: a thread
-         * whose slot was freed may sleep on, and another one has the slot now.
+         * The system call in any case: a former coordinator may have been killed before it. It wakes up all who sleep there: a
+         * thread whose slot was freed may sleep on, and another one has the slot now.
          */
         atomic_compare_exchange_strong(&slot->wake, &sleeping, TIME_IS_UP);
         (void)syscall(SYS_futex, &slot->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

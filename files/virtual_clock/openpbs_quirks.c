@@ -19,12 +19,8 @@ static enum { NONE, SERVER, SCHEDULER, COMMUNICATION, NODE, OUTPUT, DATABASE } t
  */
 static int daemon_of(const char *program)
 {
-    static const char *const names[] = {[SERVER] = "pbs_server",
-                                        [SCHEDULER] = "pbs_sched",
-                                        [COMMUNICATION] = "pbs_comm",
-                                        [NODE] = "pbs_mom",
-                                        [OUTPUT] = "pbs_demux",
-                                        [DATABASE] = "postgres"};
+    static const char *const names[] = {[SERVER] = "pbs_server", [SCHEDULER] = "pbs_sched", [COMMUNICATION] = "pbs_comm",
+                                        [NODE] = "pbs_mom",      [OUTPUT] = "pbs_demux",    [DATABASE] = "postgres"};
     for (int kind = SERVER; kind <= DATABASE; kind++)
         if (strncmp(program, names[kind], strlen(names[kind])) == 0)
             return kind;

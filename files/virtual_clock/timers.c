@@ -28,8 +28,8 @@ enum { KEY_OF_ITIMER = 2, FIRST_KEY = 3 }; /* ids of timers are small numbers, o
 #define TIMER_OF(key) ((timer_t)((key) - FIRST_KEY))
 
 /*
- * Not by a timer of the kernel: it would wake up a thread that has waited since before the clock's last jump by something that is not
- * the instance's, which is counted as a false quiet.
+ * Not by a timer of the kernel: it would wake up a thread that has waited since before the clock's last jump by something that is
+ * not the instance's, which is counted as a false quiet.
  */
 static void fire_itimer(uintptr_t key)
 {
