@@ -39,7 +39,7 @@ class Study:
     with_openpbs: Mapping[str, str] = field(default_factory=dict)
     """Knobs of both sizes if OPENPBS_SOURCE is given."""
     smoke_with_openpbs: Mapping[str, str] = field(default_factory=dict)
-    """Knobs of the small size if OPENPBS_SOURCE is given, and how long both sizes then take."""
+    """Knobs of the small size if OPENPBS_SOURCE is given, and which runs both sizes then are."""
     with_openpbs_takes: tuple[str, str] = ("", "")
 
 
@@ -55,7 +55,7 @@ STUDIES = {
         # OpenPBS takes the place of the source's Torque, and is the baseline as Torque is there.
         {"RM": "openpbs slurm", "CONFIGS": "pbs-fifo pbs-easy backfill fifo"},
         {"REPLICAS": "3"},
-        ("about a quarter of an hour: three runs of each", "ten months, four times"),
+        ("three runs of each", "ten months, four times"),
     ),
     "study-suspend": Study(
         "suspension of jobs by urgent ones against none, on a workload like Raijin's",
