@@ -49,8 +49,9 @@ bool has_signalled_waits(void)
 /*
  * Server and nodes wait for messages and signals, for BASIC_CYCLE at most (Libutil/work_task.c, default_next_task), and then look
  * whether something is to be done at this instant. A node has nothing of the kind but the limits of its jobs, which it looks at
- * each 10 to 120 s. So its pass comes each NODE_CYCLE: with a thousand nodes there would be 500 of them in a second. All passes are
- * at multiples of their cycle since the epoch, so that they are the same in each run, and after a daemon was started again.
+ * each 10 to 120 s. So during a run its pass comes each NODE_CYCLE: with a thousand nodes there would be 500 of them in a second.
+ * All passes are at multiples of their cycle since the epoch, so that they are the same in each run, and after a daemon was started
+ * again.
  */
 #define BASIC_CYCLE (2 * SECOND)
 #define NODE_CYCLE (30 * SECOND)
@@ -72,7 +73,7 @@ bool passes_before_message(int64_t since)
 
 int64_t deadline_of_pass(int64_t limit)
 {
-    int64_t cycle = this_daemon == NODE ? NODE_CYCLE : BASIC_CYCLE;
+    int64_t cycle = this_daemon == NODE && event_stands() ? NODE_CYCLE : BASIC_CYCLE;
     if (this_daemon == DATABASE && limit >= DATABASE_CYCLE)
         return INT64_MAX;
     if ((this_daemon == NODE || this_daemon == SERVER) && limit == BASIC_CYCLE)
