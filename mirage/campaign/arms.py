@@ -1,4 +1,4 @@
-"""What a comparison compares: configurations of one or several resource managers (RM), or machines of several sizes (GROW)."""
+"""The arms of a comparison: configurations of one or several resource managers (RM), or machines of several sizes (GROW)."""
 
 from __future__ import annotations
 

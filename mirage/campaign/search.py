@@ -56,7 +56,7 @@ EARLY_SAVES = 0.6
 
 
 def asked_of(knobs: Knobs) -> dict[str, str]:
-    """What a search is asked, by the names of knobs: another question is another search."""
+    """The knobs that define a search, with their values: with other values it is another search."""
     asked = knobs.campaign
     return {"TUNE": asked.tune, "GOAL": asked.goal, "LIMITS": asked.limits or "", "MARGIN": f"{float(asked.margin):g}%"}
 
@@ -149,7 +149,7 @@ class Search:
         return course.get("stopped") == TIME and self.whole.knobs.campaign.budget > course.get("budget", 0)
 
     def _has_more_replicas(self) -> bool:
-        """Whether the best trial was proven with fewer REPLICAS."""
+        """Whether the comparison that proves the best trial had fewer REPLICAS than are given now."""
         proof = RunFolder(self.folder).search["proof"]
         return proof is not None and replicas_of(self.folder.parent / proof["run"]) < self.proof.replicas
 

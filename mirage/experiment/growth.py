@@ -117,7 +117,7 @@ class _Users:
         return pl.Series([may(*one) for one in of_jobs], dtype=pl.Boolean)
 
     def holding(self, jobs: pl.DataFrame, words: pl.Series, shrink: float) -> pl.Series:
-        """Whether each job can start in all partitions that it names, with what it asks for. shrink: virtual seconds per second"""
+        """For each job, whether all partitions that it names can hold it with its request. shrink: virtual seconds per second"""
 
         @cache
         def can(partitions: str, memory: int | None, processors: int, minutes: int, request: str) -> bool:

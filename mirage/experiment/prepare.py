@@ -175,10 +175,9 @@ def _fitted(knobs: Knobs, jobs: pl.DataFrame) -> pl.DataFrame:
 
 
 def refused(knobs: Knobs, jobs: pl.DataFrame) -> pl.Series:
-    """Whether each job of a log is left out with SIZES=fit, as it can never run on the cluster."""
+    """For each job of a log, whether SIZES=fit leaves it out because it can never run on the cluster."""
     fitted = _fitted(knobs, jobs)
-    impossible = pl.col("impossible") if "impossible" in fitted.columns else pl.lit(None, pl.String)
-    return fitted.select(unusable(knobs.nodes.machine.processors, impossible).is_not_null()).to_series()
+    return fitted.select(unusable(knobs.nodes.machine.processors, fitted.columns).is_not_null()).to_series()
 
 
 def _of_site_users(knobs: Knobs, trace: Trace) -> Trace:

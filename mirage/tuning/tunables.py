@@ -283,8 +283,8 @@ def merged(settings: Mapping[str, object], wanted: Mapping[str, str]) -> dict[st
     if words:
         key = spelt.get(SCHEDULER_PARAMETERS.lower(), SCHEDULER_PARAMETERS)
         before = parameters(settings.get(key))
-        spelt = {name.lower(): name for name in before}
-        flags = {spelt.get(name, name): value == YES if BY_NAME[name].is_flag else value for name, value in words.items()}
+        words_before = {name.lower(): name for name in before}
+        flags = {words_before.get(name, name): value == YES if BY_NAME[name].is_flag else value for name, value in words.items()}
         changed[key] = {**before, **flags}
     return changed
 

@@ -8,7 +8,7 @@ submissions, the requested times and the run times.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -139,8 +139,7 @@ def prepare(
     available = sum(count * cpus for count, cpus in classes)
     if sizes == "scale":
         trace = replace(trace, frame=trace.frame.drop("request", "impossible", strict=False))
-    impossible = pl.col("impossible") if "impossible" in trace.frame.columns else pl.lit(None, pl.String)
-    taken = take(trace, selection, unusable(available if sizes == "fit" else None, impossible))
+    taken = take(trace, selection, unusable(available if sizes == "fit" else None, trace.frame.columns))
     before, unknown = presets(taken.before, taken.instant, preset)
     window = pl.concat([before, taken.jobs.with_columns(preset=pl.lit(""))])
     window = window.with_columns(processors=requests.processors(), ran=~never_ran()).with_columns(
@@ -225,10 +224,11 @@ def _check_knobs(shrink_percent: float, overrun: str, sizes: str) -> None:
         raise WrongUse(f"{sizes!r} may be keep, scale or fit", parameter="sizes")
 
 
-def unusable(widest: int | None, impossible: pl.Expr) -> pl.Expr:
+def unusable(widest: int | None, columns: Collection[str]) -> pl.Expr:
     """Expression for the reason why a job cannot be submitted; null if it can. Jobs with over `widest` processors cannot, nor those
-    with a reason `impossible`."""
+    with a reason in the column `impossible`, if it is one of the log's `columns`."""
     col = pl.col
+    impossible = col("impossible") if "impossible" in columns else pl.lit(None, pl.String)
     return (
         pl.when(col("submit") < 0).then(pl.lit("no submission time"))
         .when(requests.processors() <= 0).then(pl.lit("no processors"))
