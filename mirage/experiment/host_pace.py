@@ -120,7 +120,7 @@ _SHAPE = Each(
 @cache
 def _model() -> str:
     """Names the host and the constants of the prediction."""
-    names = ("JOB", "JOB_NODES", "TIMERS", "TESTED", "NODES_POWER", "TESTED_CPUS", "BUILTIN", "OF_SCHEDULER")
+    names = ("JOB", "JOB_NODES", "TIMERS", "TESTED", "TRIED", "TRIED_CPUS", "LOOKS", "BUILTIN", "OF_SCHEDULER")
     return f"{platform.node()} {os.cpu_count()} {[getattr(replay_costs, name) for name in names]}"
 
 

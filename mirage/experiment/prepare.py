@@ -329,8 +329,8 @@ class Prepared:
         waits = [max(one.begin, one.hold) for one in map(Request.parse, self.requests.asked)]
         starts = [due + wait for due, wait in zip(self.dues, waits, strict=True)]
         limits = [60.0 * limit for limit in self.requests.limits]
-        _, depth = config.cycles
-        return expected_queue(starts, self.executions(), limits, widths, machine, depth, backfills=config.backfills)
+        cycles = self._costs_of_scheduler.cycles
+        return expected_queue(starts, self.executions(), limits, widths, machine, cycles, backfills=config.backfills)
 
     def estimate(self) -> float:
         """Expected length of the run in virtual seconds."""
@@ -364,10 +364,15 @@ class Prepared:
         return self.queue.end - min(self.dues)
 
     @cached_property
-    def _costs_of_model(self) -> Costs:
-        """What the replay costs on the event clock by the model alone. Aspects cost the same in each virtual second."""
+    def _costs_of_scheduler(self) -> Costs:
+        """What the replay costs on the event clock by the model alone, without aspects."""
         machine, config = self.knobs.nodes.machine, configuration.of(self.knobs.scheduler)
-        costs = replay_costs.costs(machine.nodes, machine.processors, *config.cycles, backfills=config.backfills)
+        return replay_costs.costs(machine.nodes, machine.processors, *config.cycles, backfills=config.backfills)
+
+    @cached_property
+    def _costs_of_model(self) -> Costs:
+        """The same with aspects, which cost the same in each virtual second."""
+        costs = self._costs_of_scheduler
         return replace(costs, second=costs.second + self._real_seconds_of_aspects / max(self._virtual, 1.0))
 
     @property

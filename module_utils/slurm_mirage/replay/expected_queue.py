@@ -16,26 +16,41 @@ from dataclasses import dataclass
 
 LOOKED_AT = 100
 """Waiting jobs that are looked at when processors become free."""
+LARGEST = 1e9
 
 
 @dataclass(frozen=True)
 class Queue:
     """The queue of a simulated workload. Times are virtual seconds.
 
-    end: when the last job has ended. tested: the integral over time of `cycle_tests`.
+    end: when the last job has ended. tested: the integral over time of `Cycles.tests`.
     """
 
     end: float
     tested: float = 0.0
 
 
-def cycle_tests(waiting: int, running: int, depth: int) -> float:
-    """How often a cycle of the scheduler tests whether a waiting job fits.
+@dataclass(frozen=True)
+class Cycles:
+    """The scheduler's looks at the queue.
 
-    It looks at `depth` waiting jobs at most. Each is tested beside all running jobs, then without those that end first, in steps
-    that grow twofold (_will_run_test of Slurm's job_test.c).
+    depth: waiting jobs that a cycle looks at, at most. doubled: number of these that make a test of each take twice as long: it is
+    tried at the times of the plan at which those before it begin or end. until: virtual seconds after a change of the queue in
+    which there are cycles; later ones can decide nothing new, and are left out
     """
-    return min(waiting, depth) * (1.0 + math.log2(1.0 + running))
+
+    depth: int = 500
+    doubled: float = LARGEST
+    until: float = LARGEST
+
+    def tests(self, waiting: int, running: int) -> float:
+        """How often a cycle tests whether a waiting job fits, in tests without other waiting jobs.
+
+        Each is tested beside all running jobs, then without those that end first, in steps that grow twofold (_will_run_test of
+        Slurm's job_test.c).
+        """
+        looked_at = min(waiting, self.depth)
+        return looked_at * (1.0 + looked_at / self.doubled) * (1.0 + math.log2(1.0 + running))
 
 
 def expected_queue(
@@ -44,14 +59,14 @@ def expected_queue(
     limits: Sequence[float],
     widths: Sequence[int],
     processors: int,
-    depth: int,
+    cycles: Cycles,
     *,
     backfills: bool = True,
 ) -> Queue:
     """Simulate the queue of jobs in the order of their submission.
 
-    dues, runtimes, limits: virtual seconds. widths: processors of each job, at most `processors`, those of the machine. depth:
-    waiting jobs that a cycle looks at, at most. backfills: whether the scheduler starts jobs in another order than their own.
+    dues, runtimes, limits: virtual seconds. widths: processors of each job, at most `processors`, those of the machine.
+    backfills: whether the scheduler starts jobs in another order than their own.
     """
     machine = _Machine(runtimes, limits, widths, processors)
     waiting = machine.waiting
@@ -61,7 +76,7 @@ def expected_queue(
     while following < len(order) or machine.ends or waiting:
         next_due = dues[order[following]] if following < len(order) else math.inf
         instant = min(next_due, machine.ends[0][0] if machine.ends else math.inf)
-        tested += (instant - now) * cycle_tests(len(waiting), len(machine.ends), depth)
+        tested += min(instant - now, cycles.until) * cycles.tests(len(waiting), len(machine.ends))
         now = instant
         while machine.ends and machine.ends[0][0] <= now:
             machine.end()

@@ -35,7 +35,6 @@ from ..rm.api import (
 )
 from . import prometheus
 from .details import end_torn_line, keep_details, kept_details
-from .expected_queue import cycle_tests
 from .halts import Halts
 from .real_left import Costs, RealLeft
 from .time_left import ActiveJob, TimeLeftEstimator
@@ -360,10 +359,10 @@ class Monitor(threading.Thread):
         self._status.time_left_least, self._status.time_left_most = round(left.least, 1), round(left.most, 1)
         self._status.time_left_cause = left.cause
         if self._costs is not None and self._real_left is not None:
-            queue = self._estimator.rest(self._position(now), jobs, self._status.processors, self._costs.depth)
+            queue = self._estimator.rest(self._position(now), jobs, self._status.processors, self._costs.cycles)
             played = (len(self._known) + self._status.done) / 2
             to_come = (len(self._plan) - played, min(max(queue.end, left.least), left.most), queue.tested)
-            tested = cycle_tests(self._status.pending, self._status.running, self._costs.depth)
+            tested = self._costs.cycles.tests(self._status.pending, self._status.running)
             real = self._real_left.look(self._time.real_now(), now, played, tested, to_come)
             self._status.real_left_least, self._status.real_left_most = (round(seconds, 1) for seconds in real)
         self._estimate_at = began + (self._time.monotonic() - began) / ESTIMATE_SHARE

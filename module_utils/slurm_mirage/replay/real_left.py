@@ -1,7 +1,7 @@
 """What a replay on the event clock costs in real time, and the real time that is left of it.
 
 The host works for jobs, for the timers of slurmctld, which pass with the cluster's time, and for the tests of the scheduler's
-cycles (`expected_queue.cycle_tests`): `Costs` has the real seconds of each. While a replay goes on, what is left costs as much more
+cycles (`expected_queue.Cycles`): `Costs` has the real seconds of each. While a replay goes on, what is left costs as much more
 than that as the last RECENT seconds have cost. So neither a quiet night nor a burst of jobs nor a long queue, all of which change
 the pace of the clock, misleads the estimate. PRIOR seconds that cost what they should count as seen before the replay begins.
 """
@@ -15,24 +15,39 @@ from typing import Any
 
 from ..base.errors import WrongUse
 from ..base.strict_json import COUNT, IfThere, Number, Object
+from .expected_queue import LARGEST, Cycles
 
 PRIOR, RECENT = 0.3, 300.0
 """Real seconds."""
 FIRST_RANGE, LAST_RANGE = math.sqrt(3.0), 1.5
 """Factor between the estimate and both ends of its range, at the beginning and at the end of the replay."""
 _COST = Number(0, 1e9)
-_SHAPE = Object({"job": IfThere(_COST), "second": IfThere(_COST), "tested": IfThere(_COST), "depth": IfThere(COUNT)})
+_POSITIVE = Number(1e-9, LARGEST)
+_SHAPE = Object(
+    {
+        **dict.fromkeys(("job", "second", "tested"), IfThere(_COST)),
+        "depth": IfThere(COUNT),
+        **dict.fromkeys(("doubled", "until"), IfThere(_POSITIVE)),
+    }
+)
 
 
 @dataclass(frozen=True)
 class Costs:
     """Real seconds: for each job (half of them for its submission, half for its end), for each virtual second,
-    and for each test of a cycle of the scheduler in one of them. depth: waiting jobs that a cycle looks at, at most."""
+    and for each test of a cycle of the scheduler in one of them. depth, doubled, until: as in `Cycles`."""
 
     job: float = 0.045
     second: float = 9e-5
     tested: float = 0.0
     depth: int = 500
+    doubled: float = LARGEST
+    until: float = LARGEST
+
+    @property
+    def cycles(self) -> Cycles:
+        """The scheduler's looks at the queue."""
+        return Cycles(self.depth, self.doubled, self.until)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Costs:
@@ -65,7 +80,8 @@ class RealLeft:
         """
         if self._before is not None:
             of_real, of_virtual, of_played = (max(0.0, now - then) for now, then in zip((real, virtual, played), self._before))
-            cost = self._costs.real(of_played, of_virtual, (self._tests + tests) / 2 * of_virtual)
+            with_cycles = min(of_virtual, 2 * of_played * self._costs.until)  # a job changes the queue twice
+            cost = self._costs.real(of_played, of_virtual, (self._tests + tests) / 2 * with_cycles)
             kept = math.exp(-of_real / RECENT)
             self._real, self._cost = self._real * kept + of_real, self._cost * kept + cost
             self._passed += cost

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from ..clock.clock import Clock
 from ..jobs.plan import PlanRow
-from .expected_queue import Queue, expected_queue
+from .expected_queue import Cycles, Queue, expected_queue
 
 USUAL_PART = 0.75
 """Part of the processors that is busy while jobs wait, before it was measured."""
@@ -100,8 +100,8 @@ class TimeLeftEstimator:
         least = max(0.0, least - SLACK)
         return TimeLeft(least, max(least, most), self._cause if now < self._cause_at + CAUSE_FOR else "")
 
-    def rest(self, position: float, jobs: Sequence[ActiveJob], processors: int, depth: int) -> Queue:
-        """What is left after the last look, by a quick simulation, in seconds from now on. depth: of `expected_queue`"""
+    def rest(self, position: float, jobs: Sequence[ActiveJob], processors: int, cycles: Cycles) -> Queue:
+        """What is left after the last look, by a quick simulation, in seconds from now on."""
         active = sorted(jobs, key=lambda job: job.ran is None)
         indices = [*(job.index for job in active), *self._to_come]
         ran = [*(job.ran or 0.0 for job in active), *(0.0 for _ in self._to_come)]
@@ -114,7 +114,7 @@ class TimeLeftEstimator:
             ],
             [min(processors, self._plan[index].processors) for index in indices],
             processors,
-            depth,
+            cycles,
         )
 
     def _width(self, index: int, processors: int, nodes: int) -> float:

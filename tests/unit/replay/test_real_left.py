@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import PlanRow
-from slurm_mirage.replay.expected_queue import cycle_tests, expected_queue
+from slurm_mirage.replay.expected_queue import Cycles, expected_queue
 from slurm_mirage.replay.real_left import FIRST_RANGE, LAST_RANGE, Costs, RealLeft, real_left
 from slurm_mirage.replay.time_left import ActiveJob, TimeLeftEstimator
 
@@ -47,7 +47,7 @@ def looks() -> list[Look]:
     """A replay of 6,000 jobs that begins without a queue: from the 30th of 200 looks on 400 jobs wait, 100 run."""
     rows: list[Look] = [(0.0, 0.0, 0.0, 0.0)]
     for number in range(1, 201):
-        tests = cycle_tests(400, 100, 500) if number >= 30 else 0.0
+        tests = Cycles(500).tests(400, 100) if number >= 30 else 0.0
         virtual, jobs, before, tested = rows[-1]
         rows.append((virtual + 3000.0, jobs + 30.0, tests, tested + 3000.0 * (before + tests) / 2))
     return rows
@@ -100,9 +100,9 @@ def test_the_queue_that_is_left() -> None:
     estimator = TimeLeftEstimator(plan, Clock())
     active = [ActiveJob(1, None), ActiveJob(0, 60.0)]
     estimator.look(1060.0, 60.0, active, [0, 1], 4, 4, 3)
-    rest = estimator.rest(60.0, active, 4, 500)
+    rest = estimator.rest(60.0, active, 4, Cycles())
     assert rest == expected_queue(
-        [0.0, 0.0, 10.0, 440.0], [40.0, 50.0, 30.0, 7.0], [540.0, 600.0, 600.0, 600.0], [3, 4, 2, 1], 4, 500
+        [0.0, 0.0, 10.0, 440.0], [40.0, 50.0, 30.0, 7.0], [540.0, 600.0, 600.0, 600.0], [3, 4, 2, 1], 4, Cycles()
     )
     assert rest.end == 447.0 and rest.tested == pytest.approx(2 * (40 + 30 + 50 + 0))
 
