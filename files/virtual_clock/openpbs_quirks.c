@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define JOB "PBS_JOBID" /* NUMBER.SERVER */
 
@@ -54,7 +56,7 @@ bool has_signalled_waits(void)
  * again.
  */
 #define BASIC_CYCLE (2 * SECOND)
-#define NODE_CYCLE (30 * SECOND)
+#define NODE_CYCLE (120 * SECOND)
 
 /*
  * Processes of PostgreSQL wait for so long only to do in advance what others would do later (bgwriter, walwriter, checkpointer), or
@@ -71,8 +73,32 @@ bool passes_before_message(int64_t since)
     return (this_daemon == NODE || this_daemon == SERVER) && event_now() / SECOND != since / SECOND;
 }
 
+/*
+ * A node that found an ended process waits for messages, for AFTER_END at most, and then sends the end of the job
+ * (resmom/linux/mom_func.c, finish_loop; send_pending_updates). Any message in between ends that wait, so that the end of a job on
+ * several nodes would have another second in each run, as the answers of its nodes come. So the wait is none, but for one at an
+ * instant that has had AT_ONCE of them: no loop holds the clock.
+ */
+#define AFTER_END SECOND
+#define AT_ONCE 100
+
+static bool ends_at_once(int64_t limit)
+{
+    static int64_t instant;
+    static int waits;
+    if (this_daemon != NODE || limit != AFTER_END || !event_stands() || syscall(SYS_gettid) != getpid())
+        return false;
+    if (instant != event_now()) {
+        instant = event_now();
+        waits = 0;
+    }
+    return waits++ < AT_ONCE;
+}
+
 int64_t deadline_of_pass(int64_t limit)
 {
+    if (ends_at_once(limit))
+        return event_now();
     int64_t cycle = this_daemon == NODE && event_stands() ? NODE_CYCLE : BASIC_CYCLE;
     if (this_daemon == DATABASE && limit >= DATABASE_CYCLE)
         return INT64_MAX;

@@ -22,7 +22,6 @@ from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 from mirage.statistics.sums_over_jobs import CLASS_METRICS
 from mirage.verdict import aspects, dispatch_gaps
-from mirage.verdict.resolution import Resolution
 from mirage.verdict.thresholds import KNOWN_SHARE
 from slurm_mirage.rm.evidence import Scheduling
 
@@ -161,14 +160,7 @@ def of_schedule(
 def delayed_jobs(run: RunRecord, jobs: pl.DataFrame, population: Population, gaps: pl.DataFrame) -> pl.DataFrame:
     """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited. gaps: of
     `dispatch_gaps`
-
-    On the event clock no time passes while the host works: what the manager by its design adds to the end of a job, and writes in
-    whole seconds, is not the emulation's there. That it is another time in each run is `dispatch_gaps.run_time_resolution`.
     """
-    least = most = 0.0
-    if run.event_clock.is_used and run.manager.end_delay:
-        second = Resolution.of(run).record
-        least, most = -second, run.manager.end_delay * run.time.second + second
     evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed", "expected")
     measured = population.measured.select(
         "id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode())
@@ -192,7 +184,7 @@ def delayed_jobs(run: RunRecord, jobs: pl.DataFrame, population: Population, gap
         wanted=pl.when((col("state") == "TIMEOUT") & col("stretch").is_not_null())
         .then((executed - col("stretch")).clip(0))
         .when(col("stretch").is_not_null() | ~ran)
-        .then(expected + (executed - expected).clip(least, most).fill_null(0.0)),
+        .then(expected),
         # What the record counts as the run of a job has all of the time until its processors were free.
         freed=pl.when(col("start").is_not_null()).then(0.0) if run.manager.frees_at_end else "freed",
         late="late",

@@ -322,7 +322,7 @@ class Records(Protocol):
 
     @property
     def end_delay(self) -> float:
-        """Virtual seconds by which the manager by its design may record the end of a job late; by default none."""
+        """Virtual seconds by which the manager by its design may record an end late at a constant speed; by default none."""
         return 0.0
 
     @property
