@@ -74,30 +74,45 @@ bool passes_before_message(int64_t since)
 }
 
 /*
- * A node that found an ended process waits for messages, for AFTER_END at most, and then sends the end of the job
- * (resmom/linux/mom_func.c, finish_loop; send_pending_updates). Any message in between ends that wait, so that the end of a job on
- * several nodes would have another second in each run, as the answers of its nodes come. So the wait is none, but for one at an
- * instant that has had AT_ONCE of them: no loop holds the clock.
+ * What a node has to tell the server waits for its next pass (resmom/mom_main.c, send_pending_updates). It comes after AFTER_END if
+ * a process has ended (resmom/linux/mom_func.c, finish_loop), else after BASIC_CYCLE; any message in between makes it come earlier,
+ * so that the end of a job on several nodes would have another second in each run, as the answers of its nodes come. So after a
+ * wait, and after each message or ended process, PASSES come at once: the first may find that the job has ended, the second tells
+ * it. No more than AT_ONCE do so at one instant: no loop holds the clock.
  */
 #define AFTER_END SECOND
-#define AT_ONCE 100
+enum { PASSES = 2, AT_ONCE = 100 };
 
-static bool ends_at_once(int64_t limit)
+static int passes_to_come;
+
+static bool pass_comes_at_once(int64_t limit)
 {
     static int64_t instant;
-    static int waits;
-    if (this_daemon != NODE || limit != AFTER_END || !event_stands() || syscall(SYS_gettid) != getpid())
+    static int passes;
+    if (this_daemon != NODE || (limit != AFTER_END && limit != BASIC_CYCLE) || !event_stands() || syscall(SYS_gettid) != getpid())
         return false;
     if (instant != event_now()) {
         instant = event_now();
-        waits = 0;
+        passes = 0;
     }
-    return waits++ < AT_ONCE;
+    if (limit == AFTER_END)
+        passes_to_come = PASSES;
+    if (passes_to_come == 0 || passes++ >= AT_ONCE) {
+        passes_to_come = PASSES;
+        return false;
+    }
+    passes_to_come--;
+    return true;
+}
+
+void note_message(void)
+{
+    passes_to_come = PASSES;
 }
 
 int64_t deadline_of_pass(int64_t limit)
 {
-    if (ends_at_once(limit))
+    if (pass_comes_at_once(limit))
         return event_now();
     int64_t cycle = this_daemon == NODE && event_stands() ? NODE_CYCLE : BASIC_CYCLE;
     if (this_daemon == DATABASE && limit >= DATABASE_CYCLE)

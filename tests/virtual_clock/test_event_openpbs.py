@@ -131,6 +131,33 @@ def test_a_node_sends_the_end_of_a_job_at_once(driven: Instance, name: str, at_o
     assert [int(word) for word in driven.finish(process).split()] == [at_once, waited]
 
 
+PASSES = """
+import os, select, time
+polls = select.epoll()
+instants = [time.time_ns()]
+def passes(number, limit=2):
+    for _ in range(number):
+        polls.poll(limit)
+        instants.append(time.time_ns())
+passes(4)  # one that waits, two at once, one that waits
+passes(1, 1)  # at once, as a process has ended
+passes(3)  # one more at once, one that waits, one at once
+write, read = os.pipe()[::-1]
+polls.register(read, select.EPOLLIN)
+os.write(write, b"x")
+passes(1)
+os.read(read, 1)
+passes(3)  # two at once
+print(*(int(after > before) for before, after in zip(instants, instants[1:])))
+"""
+
+
+def test_a_node_makes_two_passes_more_after_a_wait_a_message_and_an_ended_process(driven: Instance) -> None:
+    """Without a wait, so that it tells the server at this instant what it found."""
+    process = driven.start("pbs_mom", "-c", PASSES, executable=PYTHON)
+    assert driven.finish(process).split() == [*"1001", "0", *"010", "0", *"001"]
+
+
 POLLS = """
 import select, sys
 polls = select.epoll()
