@@ -76,28 +76,19 @@ bool passes_before_message(int64_t since)
 /*
  * What a node has to tell the server waits for its next pass (resmom/mom_main.c, send_pending_updates). It comes after AFTER_END if
  * a process has ended (resmom/linux/mom_func.c, finish_loop), else after BASIC_CYCLE; any message in between makes it come earlier,
- * so that the end of a job on several nodes would have another second in each run, as the answers of its nodes come. So after a
- * wait, and after each message or ended process, PASSES come at once: the first may find that the job has ended, the second tells
- * it. No more than AT_ONCE do so at one instant: no loop holds the clock.
+ * so that the end of a job on several nodes would have another second in each run, as the answers of its nodes come. So after each
+ * wait, and after each message, PASSES come at once: the first may find that the job has ended, the second tells it.
  */
 #define AFTER_END SECOND
-enum { PASSES = 2, AT_ONCE = 100 };
+#define PASSES 2
 
 static int passes_to_come;
 
 static bool pass_comes_at_once(int64_t limit)
 {
-    static int64_t instant;
-    static int passes;
     if (this_daemon != NODE || (limit != AFTER_END && limit != BASIC_CYCLE) || !event_stands() || syscall(SYS_gettid) != getpid())
         return false;
-    if (instant != event_now()) {
-        instant = event_now();
-        passes = 0;
-    }
-    if (limit == AFTER_END)
-        passes_to_come = PASSES;
-    if (passes_to_come == 0 || passes++ >= AT_ONCE) {
+    if (passes_to_come == 0) {
         passes_to_come = PASSES;
         return false;
     }
