@@ -59,6 +59,12 @@ bool has_signalled_waits(void)
 #define NODE_CYCLE (120 * SECOND)
 
 /*
+ * pbs_demux, one for each job on several nodes, looks each OUTPUT_CYCLE whether its node's daemon is there (cmds/pbs_demux.c): with
+ * the nodes' passes, too, or every job would add instants at which the clock stops.
+ */
+#define OUTPUT_CYCLE (10 * SECOND)
+
+/*
  * Processes of PostgreSQL wait for so long only to do in advance what others would do later (bgwriter, walwriter, checkpointer), or
  * to look whether their files are there (postmaster).
  */
@@ -105,10 +111,11 @@ int64_t deadline_of_pass(int64_t limit)
 {
     if (pass_comes_at_once(limit))
         return event_now();
-    int64_t cycle = this_daemon == NODE && event_stands() ? NODE_CYCLE : BASIC_CYCLE;
+    int64_t cycle = this_daemon != SERVER && event_stands() ? NODE_CYCLE : BASIC_CYCLE;
     if (this_daemon == DATABASE && limit >= DATABASE_CYCLE)
         return INT64_MAX;
-    if ((this_daemon == NODE || this_daemon == SERVER) && limit == BASIC_CYCLE)
+    if (((this_daemon == NODE || this_daemon == SERVER) && limit == BASIC_CYCLE) ||
+        (this_daemon == OUTPUT && limit == OUTPUT_CYCLE && event_stands()))
         return event_deadline_in(cycle - event_now() % cycle);
     return event_deadline_in(limit);
 }

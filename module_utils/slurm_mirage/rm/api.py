@@ -600,3 +600,7 @@ class Commands(ResourceManager, Protocol):
     def queue_owners(self) -> list[dict[str, str | int | None]]:
         """The jobs that have not ended: job_id, user, submit (virtual seconds) and name of each."""
         ...
+
+    def forgets_runs(self) -> bool:
+        """Whether nothing of the runs before decides anything in a cluster without jobs; by default not."""
+        return False
