@@ -83,7 +83,7 @@ bool passes_before_message(int64_t since)
  * What a node has to tell the server waits for its next pass (resmom/mom_main.c, send_pending_updates). It comes after AFTER_END if
  * a process has ended (resmom/linux/mom_func.c, finish_loop), else after BASIC_CYCLE; any message in between makes it come earlier,
  * so that the end of a job on several nodes would have another second in each run, as the answers of its nodes come. So after each
- * wait, and after each message, PASSES come at once: the first may find that the job has ended, the second tells it.
+ * message and each signal PASSES come at once: the first may find that the job has ended, the second tells it.
  */
 #define AFTER_END SECOND
 #define PASSES 2
@@ -94,10 +94,8 @@ static bool pass_comes_at_once(int64_t limit)
 {
     if (this_daemon != NODE || (limit != AFTER_END && limit != BASIC_CYCLE) || !event_stands() || syscall(SYS_gettid) != getpid())
         return false;
-    if (passes_to_come == 0) {
-        passes_to_come = PASSES;
+    if (passes_to_come == 0)
         return false;
-    }
     passes_to_come--;
     return true;
 }

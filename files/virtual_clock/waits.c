@@ -133,6 +133,8 @@ static int wait_for_files(const struct file_wait *files, wide length, const sigs
         result = files->call(files, NULL, &signalled.mask);
     while (signalled_goes_on(&signalled, &result));
     pthread_cleanup_pop(1);
+    if (result != 0)
+        note_message();
     return result > 0 && files->events && passes_before_message(since) ? 0 : result;
 }
 
