@@ -54,7 +54,7 @@ STUDIES = {
         "ten months, twice",
         # OpenPBS takes the place of the source's Torque, and is the baseline as Torque is there.
         {"RM": "openpbs slurm", "CONFIGS": "pbs-fifo pbs-easy backfill fifo"},
-        {"REPLICAS": "3"},
+        {"REPLICAS": "3", "JOBS": "200"},
         ("three runs of each", "ten months, four times"),
     ),
     "study-suspend": Study(

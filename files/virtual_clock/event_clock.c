@@ -155,6 +155,7 @@ static void note_change(const struct slot *slot)
 }
 
 static _Thread_local uint32_t readings __attribute__((tls_model("initial-exec")));
+static _Thread_local int64_t read_at __attribute__((tls_model("initial-exec"))); /* instant of the last READINGS-th one */
 
 static uint32_t program_kind = OF_OTHERS;
 static uint32_t program_number;
@@ -348,13 +349,16 @@ void event_count_reading(void)
     if (++readings < READINGS)
         return;
     readings = 0;
-    if (!event_stands())
+    const bool is_same_instant = event_now() == read_at; /* else the thread waits otherwise, without a limit */
+    read_at = event_now();
+    if (!is_same_instant || !event_stands())
         return;
     int state, error = errno;
     atomic_fetch_add(&event_page->figures.reader_steps, 1);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* reading a clock is no cancellation point */
     (void)event_sleep(event_now() + STEP_OF_READERS);
     pthread_setcancelstate(state, NULL);
+    read_at = event_now();
     errno = error;
 }
 

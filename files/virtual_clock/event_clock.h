@@ -31,7 +31,8 @@ bool event_stands(void);
 
 /*
  * To be called for each reading of the clock by the program: time stands while a thread works, so one that waits by reading would
- * wait for ever. After READINGS of them in a thread without a wait in between the thread waits for a step of time.
+ * wait for ever. After READINGS of them in a thread at one instant without a timed wait in between the thread waits for a step of
+ * time.
  */
 void event_count_reading(void);
 

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define JOB "PBS_JOBID" /* NUMBER.SERVER */
 
@@ -54,7 +56,13 @@ bool has_signalled_waits(void)
  * again.
  */
 #define BASIC_CYCLE (2 * SECOND)
-#define NODE_CYCLE (30 * SECOND)
+#define NODE_CYCLE (120 * SECOND)
+
+/*
+ * pbs_demux, one for each job on several nodes, looks each OUTPUT_CYCLE whether its node's daemon is there (cmds/pbs_demux.c): with
+ * the nodes' passes, too, or every job would add instants at which the clock stops.
+ */
+#define OUTPUT_CYCLE (10 * SECOND)
 
 /*
  * Processes of PostgreSQL wait for so long only to do in advance what others would do later (bgwriter, walwriter, checkpointer), or
@@ -71,12 +79,41 @@ bool passes_before_message(int64_t since)
     return (this_daemon == NODE || this_daemon == SERVER) && event_now() / SECOND != since / SECOND;
 }
 
+/*
+ * What a node has to tell the server waits for its next pass (resmom/mom_main.c, send_pending_updates). It comes after AFTER_END if
+ * a process has ended (resmom/linux/mom_func.c, finish_loop), else after BASIC_CYCLE; any message in between makes it come earlier,
+ * so that the end of a job on several nodes would have another second in each run, as the answers of its nodes come. So after each
+ * message and each signal PASSES come at once: the first may find that the job has ended, the second tells it.
+ */
+#define AFTER_END SECOND
+#define PASSES 2
+
+static int passes_to_come;
+
+static bool pass_comes_at_once(int64_t limit)
+{
+    if (this_daemon != NODE || (limit != AFTER_END && limit != BASIC_CYCLE) || !event_stands() || syscall(SYS_gettid) != getpid())
+        return false;
+    if (passes_to_come == 0)
+        return false;
+    passes_to_come--;
+    return true;
+}
+
+void note_message(void)
+{
+    passes_to_come = PASSES;
+}
+
 int64_t deadline_of_pass(int64_t limit)
 {
-    int64_t cycle = this_daemon == NODE && event_stands() ? NODE_CYCLE : BASIC_CYCLE;
+    if (pass_comes_at_once(limit))
+        return event_now();
+    int64_t cycle = this_daemon != SERVER && event_stands() ? NODE_CYCLE : BASIC_CYCLE;
     if (this_daemon == DATABASE && limit >= DATABASE_CYCLE)
         return INT64_MAX;
-    if ((this_daemon == NODE || this_daemon == SERVER) && limit == BASIC_CYCLE)
+    if (((this_daemon == NODE || this_daemon == SERVER) && limit == BASIC_CYCLE) ||
+        (this_daemon == OUTPUT && limit == OUTPUT_CYCLE && event_stands()))
         return event_deadline_in(cycle - event_now() % cycle);
     return event_deadline_in(limit);
 }

@@ -21,6 +21,9 @@ bool has_signalled_waits(void);
  */
 int64_t deadline_of_pass(int64_t limit);
 
+/* To be called when a wait for files has found a message, or was ended by a signal. */
+void note_message(void);
+
 /* Whether a wait for messages that began at this instant of the virtual calendar, and ends by one, ends by its limit first. */
 bool passes_before_message(int64_t since);
 

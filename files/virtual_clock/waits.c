@@ -118,6 +118,12 @@ static int wait_for_files(const struct file_wait *files, wide length, const sigs
     const int64_t deadline = files->count > 0 ? deadline_of_pass(limit) : event_deadline_in(limit);
     if (deadline == INT64_MAX)
         return files->call(files, NULL, mask);
+    if (deadline <= since) {
+        result = files->call(files, &(const struct timespec){0}, mask);
+        if (result != 0)
+            note_message();
+        return result;
+    }
     if (!has_signalled_waits() || !signalled_begin(&signalled, deadline, mask)) {
         IN_PARTS(result, deadline, 0, part, files->call(files, &part, mask));
         return result;
@@ -127,6 +133,8 @@ static int wait_for_files(const struct file_wait *files, wide length, const sigs
         result = files->call(files, NULL, &signalled.mask);
     while (signalled_goes_on(&signalled, &result));
     pthread_cleanup_pop(1);
+    if (result != 0)
+        note_message();
     return result > 0 && files->events && passes_before_message(since) ? 0 : result;
 }
 

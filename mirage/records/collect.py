@@ -122,7 +122,7 @@ def collect(run: RunFolder) -> RunRecord:
         halted=halted_by_events,
     )
     told = [
-        disagreements.contradictions(joined, time, manager, held, told_late["job"].to_list()),
+        disagreements.contradictions(joined, time, manager, held, told_late["job"].to_list(), is_event=is_event(settings)),
         disagreements.strays(submitted, lines, aftermath, records),
         disagreements.of_damage(damage),
     ]
@@ -142,7 +142,7 @@ def collect(run: RunFolder) -> RunRecord:
         replay=_replay_account(journal, clock, plan.height - submitted.height),
         launches=_launches(journal.launch_cost, joined),
         event_clock=EventClock(is_event(settings), may_be_event(settings, run.experiment)),
-        manager=ManagerFacts(manager.frees_at_end, freed.reason, end_delay=manager.end_delay),
+        manager=ManagerFacts(manager.frees_at_end, freed.reason),
         names=manager.names,
         events=events,
         aspects=own,

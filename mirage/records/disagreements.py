@@ -66,12 +66,18 @@ def in_record_only(manager: str) -> str:
 
 
 def contradictions(
-    joined: pl.DataFrame, time: TimeMap, manager: Records, held: float = 0.0, told_late: Sequence[int] = ()
+    joined: pl.DataFrame,
+    time: TimeMap,
+    manager: Records,
+    held: float = 0.0,
+    told_late: Sequence[int] = (),
+    *,
+    is_event: bool = False,
 ) -> pl.DataFrame:
     """Disagreements between the records of a job beyond their resolution: id, kind, seconds.
 
     held: virtual seconds for which a scheduling cycle of this run may have kept a launch or an end waiting; told_late: ids of jobs
-    whose ends the manager learned late because of an event
+    whose ends the manager learned late because of an event; is_event: the run was on the event clock
 
     An instant that the manager's record should have and does not, or that cannot be, is a disagreement too.
 
@@ -82,7 +88,7 @@ def contradictions(
     late_end = late
     if manager.frees_at_end:
         late_end = time.clock.real_to_virtual(_longest(col("s_end") - col("r_end"), joined, time)) * NS
-    late_end += manager.end_delay * NS
+    late_end += 0.0 if is_event else manager.end_delay * NS
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
     early = late if manager.starts_when_accepted else step
     is_told_late = col("id").is_in(told_late)

@@ -104,8 +104,6 @@ class ManagerFacts:
     """Whether its record ends a job when its processors are free: `freed` of the evidence is not measured apart then."""
     freed_reason: str = ""
     """Why `freed` of the evidence is not known of any job; empty if it is."""
-    end_delay: float = 0.0
-    """Seconds of the cluster's time by which the manager by its design may record the end of a job late."""
     limits_told: bool = False
     """Whether `limited` of the evidence is from its log (`wait_causes.with_told_limits`), not from accounts and QOS."""
 

@@ -69,6 +69,7 @@ class MeasuredRun:
         Not part of `late`
     resolution: seconds; the run time of a job is known up to so much more or less
     cycle: seconds between two passes of the scheduler over the queue, 0: none
+    drawn: seconds by which the run times that were wanted differ from the log's at most; another run draws others
     classes: (jobs, classes) whether a job, a row of `jobs`, is in a class
     """
 
@@ -79,6 +80,7 @@ class MeasuredRun:
     own_latency: float = np.inf
     resolution: float = 0.0
     cycle: float = 0.0
+    drawn: float = 0.0
     classes: NDArray[np.bool_] | None = None
 
 
@@ -86,7 +88,8 @@ class MeasuredRun:
 class Errors:
     """Half widths by metric, of the metrics of `estimated`. emulation: by how much the emulation may have changed it; replicas: by
     how much two runs of the same configuration without delays may differ, because a job may come at any instant of the scheduler's
-    cycle; classes: for each class of jobs what the emulation may have changed, by metric of CLASS_METRICS."""
+    cycle, and has another drawn run time; classes: for each class of jobs what the emulation may have changed, by metric of
+    CLASS_METRICS."""
 
     emulation: dict[str, float]
     replicas: dict[str, float]
@@ -99,7 +102,7 @@ def half_widths(run: MeasuredRun) -> dict[str, float]:
 
 
 def errors(run: MeasuredRun) -> Errors:
-    """By how much the emulation, and the phase of the scheduler's cycle, may have changed each metric."""
+    """By how much the emulation, and what each run draws, may have changed each metric."""
     arrays = _Arrays.of(run)
     late = arrays.with_latency(run.own_latency)
     # Without the latency too: it must not make up for run times that are too short.
@@ -120,8 +123,8 @@ def errors(run: MeasuredRun) -> Errors:
         # With a cycle no job comes at the instant of the log, so that this workload is no better than the similar ones.
         if run.cycle == 0:
             replays += list(differences[: len(both)])
-        else:
-            others = [one.in_phase(number) for number, one in enumerate(drawn[len(both) :])]
+        if run.cycle or run.drawn:
+            others = [one.in_another_run(number) for number, one in enumerate(drawn[len(both) :])]
             again = _values_of_all(others, [one.simulated(policy, delayed=False) for one in others], run)
             phases.append(np.abs(computed[len(both) :, 1] - again))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -129,14 +132,14 @@ def errors(run: MeasuredRun) -> Errors:
     scale = np.clip(scale, 1.0, _LARGEST_SCALE)
     chaotic = np.max([*replays, np.quantile(np.concatenate(similar), _SHARE, axis=0)], axis=0)
     widths = _FACTOR * np.maximum(in_order, scale * chaotic)
-    by_phase = _FACTOR * scale * np.quantile(np.concatenate(phases), _SHARE, axis=0) if phases else np.zeros(len(widths))
+    by_draws = _FACTOR * scale * np.quantile(np.concatenate(phases), _SHARE, axis=0) if phases else np.zeros(len(widths))
 
     def named(names: Sequence[str], widths: Floats) -> dict[str, float]:
         return {name: float(width) for name, width in zip(names, widths, strict=True) if np.isfinite(width)}
 
     of_classes = widths[len(names) :].reshape(-1, len(CLASS_METRICS))
     classes = [named(CLASS_METRICS, one) for one in of_classes]
-    return Errors(named(names, widths[: len(names)]), named(names, by_phase[: len(names)]), classes)
+    return Errors(named(names, widths[: len(names)]), named(names, by_draws[: len(names)]), classes)
 
 
 def values(run: MeasuredRun) -> dict[str, float]:
@@ -198,6 +201,7 @@ class _Arrays:
     measured_late: Floats
     resolution: float
     cycle: float
+    drawn: float
     machine: int
 
     @classmethod
@@ -239,6 +243,7 @@ class _Arrays:
             measured_late=float_of["late"],
             resolution=run.resolution,
             cycle=run.cycle,
+            drawn=run.drawn,
             machine=machine,
         )
 
@@ -334,9 +339,11 @@ class _Arrays:
         run = similar.run + random.uniform(-self.resolution, self.resolution, self.count)
         return replace(similar, run=np.maximum(run, 0.0), phase=random.uniform(0, self.cycle, self.count))
 
-    def in_phase(self, number: int) -> _Arrays:
-        """The same workload, whose jobs come at some other instants of the scheduler's cycle."""
-        return replace(self, phase=np.random.default_rng([_SEED + 1, number]).uniform(0, self.cycle, self.count))
+    def in_another_run(self, number: int) -> _Arrays:
+        """The same workload, whose jobs come at some other instants of the scheduler's cycle and have other drawn run times."""
+        random = np.random.default_rng([_SEED + 1, number])
+        phase = random.uniform(0, self.cycle, self.count)
+        return replace(self, phase=phase, wanted=np.maximum(self.wanted + random.uniform(-self.drawn, self.drawn, self.count), 0.0))
 
 
 # ---- metrics ----

@@ -80,11 +80,9 @@ def own_delay(record: RunRecord, scheduling: Scheduling) -> float:
 
 def run_time_resolution(record: RunRecord) -> float:
     """Trace seconds up to which the time is known for which a job held its processors. Its program's own record has nanoseconds,
-    and the manager's whole seconds; between the two lie the launch and the end, in which no time passes on the event clock but what
-    the manager by its design adds: half of its longest delay more or less, which is another one in each run."""
+    and the manager's whole seconds; between the two lie the launch and the end, in which no time passes on the event clock."""
     resolution = Resolution.of(record)
-    own = record.manager.end_delay * record.time.second / 2
-    return own if record.event_clock.is_used else min(resolution.record, resolution.floor)
+    return 0.0 if record.event_clock.is_used else min(resolution.record, resolution.floor)
 
 
 def _rules_are_known(record: RunRecord, layout: Layout, scheduling: Scheduling) -> bool:

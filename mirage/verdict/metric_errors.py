@@ -22,7 +22,6 @@ from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 from mirage.statistics.sums_over_jobs import CLASS_METRICS
 from mirage.verdict import aspects, dispatch_gaps
-from mirage.verdict.resolution import Resolution
 from mirage.verdict.thresholds import KNOWN_SHARE
 from slurm_mirage.rm.evidence import Scheduling
 
@@ -30,6 +29,8 @@ NO_DELAYS = "no delays of an emulation are recorded with this schedule"
 
 _Error = float | tuple[float, float] | str
 """A half width, both ends of an interval, or why there is none."""
+_LARGEST_FRACTION = 0.5
+"""Virtual seconds by which the run times of a run on the event clock differ from the log's at most: SEED draws them."""
 _DIGITS = 4  # significant ones of an error
 _DIGITS_OF_TIMES = 6  # as in `Population`
 
@@ -71,7 +72,7 @@ def errors(
         members = job_classes.members(frame["p"].to_numpy(), executed.to_numpy(), measured["classes"])
         policies, resolution = dispatch_gaps.policies(scheduling), dispatch_gaps.run_time_resolution(run)
         half_widths = emulation_error.errors(
-            MeasuredRun(frame, settings, population.window, policies, own, resolution, cycle, members)
+            MeasuredRun(frame, settings, population.window, policies, own, resolution, cycle, _drawn(run), members)
         )
         whole, classes, replicas = half_widths.emulation, half_widths.classes, half_widths.replicas
         emulation |= whole
@@ -158,17 +159,18 @@ def of_schedule(
     return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NO_DELAYS), "other_jobs": by_jobs})
 
 
+def _drawn(run: RunRecord) -> float:
+    """Trace seconds by which the wanted run times differ from the log's at most."""
+    return _LARGEST_FRACTION * run.time.second if run.event_clock.is_used else 0.0
+
+
 def delayed_jobs(run: RunRecord, jobs: pl.DataFrame, population: Population, gaps: pl.DataFrame) -> pl.DataFrame:
     """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited. gaps: of
     `dispatch_gaps`
 
-    On the event clock no time passes while the host works: what the manager by its design adds to the end of a job, and writes in
-    whole seconds, is not the emulation's there. That it is another time in each run is `dispatch_gaps.run_time_resolution`.
+    The drawn fractions of the run times are wanted.
     """
-    least = most = 0.0
-    if run.event_clock.is_used and run.manager.end_delay:
-        second = Resolution.of(run).record
-        least, most = -second, run.manager.end_delay * run.time.second + second
+    drawn = _drawn(run)
     evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed", "expected")
     measured = population.measured.select(
         "id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode())
@@ -192,7 +194,7 @@ def delayed_jobs(run: RunRecord, jobs: pl.DataFrame, population: Population, gap
         wanted=pl.when((col("state") == "TIMEOUT") & col("stretch").is_not_null())
         .then((executed - col("stretch")).clip(0))
         .when(col("stretch").is_not_null() | ~ran)
-        .then(expected + (executed - expected).clip(least, most).fill_null(0.0)),
+        .then(expected + (executed - expected).clip(-drawn, drawn).fill_null(0.0)),
         # What the record counts as the run of a job has all of the time until its processors were free.
         freed=pl.when(col("start").is_not_null()).then(0.0) if run.manager.frees_at_end else "freed",
         late="late",

@@ -20,7 +20,8 @@ from .test_event_waits import HOUR, INTERRUPTED
 from .test_waits import WAITS, expected, only
 
 FILE_WAITS = [name for name in WAITS if "poll" in name or "select" in name]
-NODE_CYCLE, SERVER_CYCLE = 30 * SECOND, 2 * SECOND
+NODE_CYCLE, SERVER_CYCLE = 120 * SECOND, 2 * SECOND
+MS = SECOND // 1000
 
 
 def as_daemon(instance: Instance, name: str = "pbs_comm") -> str:
@@ -96,19 +97,49 @@ def polled(instance: Instance, name: str, limit: int) -> str:
     return instance.finish(process).split()[1]
 
 
-@pytest.mark.parametrize(("name", "cycle"), [("pbs_mom", NODE_CYCLE), ("pbs_server.bin", SERVER_CYCLE)])
-def test_passes_are_at_multiples_of_their_cycle(driven: Instance, name: str, cycle: int) -> None:
-    """Of the basic cycle of 2 s only; other waits keep their limits."""
+@pytest.mark.parametrize(
+    ("name", "limit", "cycle"),
+    [("pbs_mom", 2000, NODE_CYCLE), ("pbs_server.bin", 2000, SERVER_CYCLE), ("pbs_demux", 10_000, NODE_CYCLE)],
+)
+def test_passes_are_at_multiples_of_their_cycle(driven: Instance, name: str, limit: int, cycle: int) -> None:
+    """Of one length of waits only; others keep their limits."""
     driven.run("sleep", "0.3")
-    for limit in (2000, 2000, 1000):
+    for asked in (limit, limit, 1500):
         begun = driven.now()
-        assert polled(driven, name, limit) == "ready=0"
+        assert polled(driven, name, asked) == "ready=0"
         passed = driven.now() - begun
-        if limit == 2000:
-            assert driven.now() % cycle < SECOND // 1000, (driven.now(), passed)
+        if asked == limit:
+            assert driven.now() % cycle < MS, (driven.now(), passed)
             assert passed <= cycle
         else:
-            assert SECOND <= passed < SECOND + SECOND // 1000
+            assert asked * MS <= passed < (asked + 1) * MS
+
+
+PASSES = """
+import os, select, time
+polls = select.epoll()
+instants = [time.time_ns()]
+def passes(number, limit=2):
+    for _ in range(number):
+        polls.poll(limit)
+        instants.append(time.time_ns())
+passes(2)  # both wait
+passes(1, 1)  # so does a short one
+write, read = os.pipe()[::-1]
+polls.register(read, select.EPOLLIN)
+os.write(write, b"x")
+passes(1)
+os.read(read, 1)
+passes(2)  # at once
+passes(2, 1)  # both wait
+print(*(int(after > before) for before, after in zip(instants, instants[1:])))
+"""
+
+
+def test_a_node_makes_two_passes_more_after_a_message(driven: Instance) -> None:
+    """Without a wait, so that it tells the server at this instant what it found."""
+    process = driven.start("pbs_mom", "-c", PASSES, executable=PYTHON)
+    assert driven.finish(process).split() == [*"111", "0", *"00", *"11"]
 
 
 POLLS = """

@@ -89,6 +89,13 @@ def test_a_program_that_waits_by_reading_the_time_ends(driven: Instance) -> None
     assert driven.figures()["reader_steps"] == 2
 
 
+def test_a_program_that_waits_for_input_may_read_the_time_often(driven: Instance) -> None:
+    """Such as a daemon that writes the time with each line of its log: its waits have no limit, but time passes in them."""
+    readings = "import sys, time\nfor line in sys.stdin:\n    for _ in range(30_000):\n        time.time()\n"
+    driven.run("bash", "-c", 'for i in {1..15}; do echo; sleep 1; done | "$0" -c "$1"', PYTHON, readings)
+    assert driven.figures()["reader_steps"] == 0
+
+
 # ---- killed and stopped programs ----
 
 

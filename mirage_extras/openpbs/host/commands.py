@@ -154,7 +154,7 @@ class OpenPbs(Commands):
             collection.VERSION: self._ask("qstat", "--version"),
             collection.SERVER: self._ask("qmgr", "-c", "print server"),
             collection.NODES: self._ask("qmgr", "-c", "print node @default"),
-            collection.SCHEDULER: (self._instance / SERVER_HOME / "sched_priv/sched_config").read_text(errors="replace"),
+            collection.SCHEDULER: self._sched_config(),
         }
         return collection.joined(parts)
 
@@ -222,6 +222,13 @@ class OpenPbs(Commands):
     def queue_owners(self) -> list[dict[str, str | int | None]]:
         """The jobs that have not ended: job_id, user, submit (virtual seconds) and name of each."""
         return parse_queue_owners(parse_json(self._ask("qstat", "-f", "-F", "json")))
+
+    def forgets_runs(self) -> bool:
+        """Only the usage of a fair share is kept."""
+        return collection.scheduler_setting({collection.SCHEDULER: self._sched_config()}, "fair_share") != "true"
+
+    def _sched_config(self) -> str:
+        return (self._instance / SERVER_HOME / "sched_priv/sched_config").read_text(errors="replace")
 
     def jobs_by_state(self) -> dict[str, int]:
         return parse_states(parse_json(self._ask("qstat", "-B", "-f", "-F", "json")))

@@ -130,6 +130,8 @@ def standing(directory: Path, wanted: Wanted, programs: Iterable[Path], bin_fold
             notes.append(note)
         if record.configuration == wanted.configuration and (not wanted.is_fresh or _fresh_for(directory) == wanted.run):
             return Standing(stands=True, is_installed=True, notes=notes, facts=record.facts)
+        if kind != "slurm" and not goes_on and record.configuration == wanted.configuration and _has_forgotten_runs(manager):
+            return Standing(stands=True, is_installed=True, notes=notes, facts=record.facts)
         # A database keeps jobs and usage of the runs before.
         if goes_on or kind != "slurm" or record.facts.get(ACCOUNTING):
             return Standing(is_installed=kind == "slurm" and not wanted.is_fresh, notes=notes, facts=record.facts)
@@ -145,6 +147,11 @@ def standing(directory: Path, wanted: Wanted, programs: Iterable[Path], bin_fold
     if is_empty:
         return Standing(is_installed=True, fresh=wanted.run, notes=notes, facts=record.facts)
     return Standing(is_installed=not wanted.is_fresh, notes=notes, facts=record.facts)
+
+
+def _has_forgotten_runs(manager: Commands) -> bool:
+    """Whether the cluster has no jobs, and nothing of the runs before decides anything. Raises ResourceManagerError."""
+    return manager.forgets_runs() and not manager.queue_owners()
 
 
 def _restart_clean(directory: Path, record: Record, run: str, manager: Commands) -> None:

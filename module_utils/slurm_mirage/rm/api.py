@@ -322,7 +322,7 @@ class Records(Protocol):
 
     @property
     def end_delay(self) -> float:
-        """Virtual seconds by which the manager by its design may record the end of a job late; by default none."""
+        """Virtual seconds by which the manager by its design may record an end late at a constant speed; by default none."""
         return 0.0
 
     @property
@@ -600,3 +600,7 @@ class Commands(ResourceManager, Protocol):
     def queue_owners(self) -> list[dict[str, str | int | None]]:
         """The jobs that have not ended: job_id, user, submit (virtual seconds) and name of each."""
         ...
+
+    def forgets_runs(self) -> bool:
+        """Whether nothing of the runs before decides anything in a cluster without jobs; by default not."""
+        return False

@@ -26,6 +26,10 @@ class Manager:
     def __init__(self) -> None:
         self.out: set[str] = set()
         self.queue: list[dict[str, Any]] = []
+        self.forgets = False
+
+    def forgets_runs(self) -> bool:
+        return self.forgets
 
     def registered(self) -> Registered:
         return Registered({"idle": 2 - len(self.out), "drained": len(self.out)}, 2 - len(self.out), not self.out)
@@ -171,6 +175,17 @@ def test_with_a_database_the_whole_cluster_is_cleared(built: Path) -> None:
     assert not look(built, Wanted("inputs", "fifo", "run-2", is_fresh=True)).is_installed
     other = look(built, Wanted("inputs", "easy", "run-2"))
     assert other.is_installed and not other.fresh
+
+
+def test_another_manager_that_forgets_runs_is_not_cleared(built: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "manager_of", lambda _: "openpbs")
+    fresh = Wanted("inputs", "fifo", "run-2", is_fresh=True)
+    assert not look(built, fresh).is_installed
+    manager.forgets = True
+    assert look(built, fresh).stands
+    assert not look(built, Wanted("inputs", "easy", "run-2", is_fresh=True)).is_installed
+    manager.queue = [{"job_id": 1}]
+    assert not look(built, fresh).is_installed
 
 
 def test_a_planted_link_is_not_read(built: Path) -> None:

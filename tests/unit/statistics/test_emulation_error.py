@@ -15,7 +15,7 @@ from mirage.metrics import metrics
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.registry import METRICS
-from mirage.statistics.emulation_error import MeasuredRun, half_widths, values
+from mirage.statistics.emulation_error import MeasuredRun, errors, half_widths, values
 
 RESOLUTION = 1.0  # s: of the records, in the cases
 
@@ -48,6 +48,23 @@ def test_the_budget_covers_the_error_of_each_metric_and_is_not_three_times_as_la
     main = {name for name, metric in METRICS.items() if metric.is_main}
     assert main <= set(table["metric"]) and set(table["cases"]) == {150}
     assert beyond(table).is_empty(), table
+
+
+def test_replicas_cover_what_other_drawn_run_times_change() -> None:
+    """Runs on the event clock draw run times within half a second, and no other time passes in them."""
+    covered = []
+    for case in range(40):
+        random = np.random.default_rng([5, case])
+        workload = Workload.drawn(random)
+        run_times = [np.maximum(workload.run + random.uniform(-0.5, 0.5, len(workload.run)), 0.01) for _ in range(2)]
+        drawn = [replace(workload, run=one) for one in run_times]
+        runs = [one.run_of(one.schedule("easy", one.none()), one.none().freed, ("easy",)) for one in drawn]
+        found = errors(replace(runs[0], drawn=0.5))
+        apart = abs(values(runs[0])["wait_mean"] - values(runs[1])["wait_mean"])
+        covered.append(apart <= found.replicas["wait_mean"] + 1e-9)
+        assert found.emulation["wait_mean"] == pytest.approx(0, abs=1e-6), "no delay"
+        assert set(errors(runs[0]).replicas.values()) == {0.0}, "nothing was drawn"
+    assert sum(covered) >= 32, covered
 
 
 @pytest.mark.parametrize("by", ["pattern", "scheduler"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from simulated_runs import jobs_of
 
 from mirage.metrics import metrics
 from mirage.metrics.measured_jobs import Population
-from mirage.records.record import EventClock, ManagerFacts, RunRecord
 from mirage.records.run_folder import RunFolder
 from mirage.statistics import sampling_error
 from mirage.statistics.intervals import Floats
@@ -67,29 +65,6 @@ def test_the_delays_are_those_of_the_records(tmp_path: Path) -> None:
     assert waited["start"] is None and waited["leave"] == pytest.approx(ORIGIN + 80, abs=1) and not waited["counted"]
     assert stopped["wanted"] is None and stopped["counted"]
     assert at_its_limit["wanted"] == pytest.approx(660, abs=1.5), "a minute is Slurm's own"
-
-
-def test_what_the_manager_adds_to_an_end_is_not_the_emulations_on_the_event_clock(tmp_path: Path) -> None:
-    """It is not told apart from other delays at a constant speed."""
-    made = MadeFolder(tmp_path, speed=1.0)
-    for launch in (0.5, 3.0):  # twice this is added to the run time of 50 s
-        made.played(made.job(due=0.0, runtime=50.0), start=12.0, launch=launch)
-    run = made.collect()
-    population = Population.of(run.jobs, PROCESSORS, NODES, 0.0, 0.0)
-    late = replace(run, manager=ManagerFacts(end_delay=2.0))
-
-    def wanted(of: RunRecord) -> list[float]:
-        return metric_errors.delayed_jobs(of, of.jobs, population, pl.DataFrame(schema=dispatch_gaps.SCHEMA))["wanted"].to_list()
-
-    executed = [row["f"] - row["s"] for row in population.measured.rows(named=True)]
-    assert executed == [pytest.approx(51, abs=1), pytest.approx(56, abs=1)]
-    assert wanted(late) == [50, 50]
-    on_events = EventClock(is_used=True)
-    assert wanted(replace(run, event_clock=on_events)) == [50, 50]
-    # By 2 s and a second of the record at most.
-    assert wanted(replace(late, event_clock=on_events)) == [near(executed[0]), near(53)]
-    resolutions = [dispatch_gaps.run_time_resolution(replace(one, event_clock=on_events)) for one in (run, late)]
-    assert resolutions == [0.0, 1.0], "another delay in each run"
 
 
 def test_longer_launches_have_a_larger_budget(tmp_path: Path) -> None:
