@@ -58,8 +58,8 @@ EVENTS = """\
 PAIRS = {
     "plain": (8, 4, "", f"{LUBLIN} LOAD=1.2"),
     "short window": (16, 4, "SchedulerParameters=bf_window=60\n", f"{LUBLIN} LOAD=1.5 SEED=2"),
-    "long window": (16, 4, "SchedulerParameters=bf_window=10080,bf_resolution=600\n", f"{LUBLIN} SEED=3 ESTIMATES=tsafrir"),
-    "limits that are reached": (16, 4, "OverTimeLimit=5\n", f"{LUBLIN} LOAD=1.2 SEED=4 ESTIMATES=0.5 OVERRUN=kill"),
+    "long window": (16, 4, "SchedulerParameters=bf_window=10080,bf_resolution=600\n", f"{LUBLIN} SEED=3"),
+    "limits that are reached": (16, 4, "OverTimeLimit=5\n", f"{LUBLIN} LOAD=1.2 SEED=4 OVERRUN=kill"),
     "few jobs a user": (16, 4, "SchedulerParameters=bf_max_job_user=2,bf_continue\n", f"{LUBLIN} LOAD=1.5 SEED=5 ACCOUNTING=yes"),
     "few jobs a cycle": (16, 4, "SchedulerParameters=bf_max_job_test=3,bf_interval=10\n", f"{LUBLIN} LOAD=1.5 SEED=6"),
     "ages": (16, 4, AGE, f"{LUBLIN} LOAD=1.5 SEED=7"),

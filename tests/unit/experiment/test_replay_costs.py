@@ -14,7 +14,7 @@ LUBLIN = {"MODEL": "lublin", "JOBS": "150", "NODES": "16", "CPUS": "4"}
 MEASURED = [
     ({}, 17.2),
     ({**LUBLIN, "NODES": "8", "LOAD": "1.2"}, 3.1),
-    ({**LUBLIN, "LOAD": "1.2", "SEED": "4", "ESTIMATES": "0.5", "OVERRUN": "kill"}, 4.4),
+    ({**LUBLIN, "LOAD": "1.2", "SEED": "4", "OVERRUN": "kill"}, 4.4),
     ({**LUBLIN, "LOAD": "1.5", "SEED": "10"}, 3.1),
     ({"MODEL": "raijin", "JOBS": "200", "NODES": "20", "CPUS": "8", "LOAD": "2"}, 2.8),
 ]
