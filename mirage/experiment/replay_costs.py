@@ -1,9 +1,9 @@
 """What a replay on the event clock costs in real time, by the size of the machine and the scheduler.
 
 The constants were fitted by hand to runs on 2 processors, Slurm 22.05.8, 150 to 9,496 jobs on 8 to 5,544 nodes (November 2026):
-TESTED and TRIED to `scheduler_seconds` of validity.event_clock, less OF_SCHEDULER of the seconds for jobs and timers, over the tests
-of the run's own queue; the others to what is left of `real_seconds`. Measured over predicted: 0.66 to 1.7 in 13 of 14 runs. A test
-took 16 ms beside 13 waiting jobs on 3,600 nodes of 16 processors, 0.12 s beside 59 on 5,544.
+TESTED and TRIED to `scheduler_seconds` of validity.event_clock, less OF_SCHEDULER of the seconds for jobs and timers, over the
+tests of the run's own queue; the others to what is left of `real_seconds`. Measured over predicted: 0.66 to 1.7 in 13 of 14 runs. A
+test took 16 ms beside 13 waiting jobs on 3,600 nodes of 16 processors, 0.12 s beside 59 on 5,544.
 `python -m benchmarks.estimates` prints the runs of this host, measured over predicted, which is what to multiply them by.
 """
 

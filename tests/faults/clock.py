@@ -145,7 +145,7 @@ def kill_in_runs(lane: Lane, count: int, of_a_run: int, jobs: int, weights: Mapp
             watch.stop()
         watch.judge()
         lane.complete(run, jobs)
-        completed = none_early(lane.results(run), runtimes, learns_starts_late="RM" in given)
+        completed = none_early(lane.results(run), runtimes, knows_by_nodes="RM" in given)
         if injected == 0:
             raise Wrong(f"nothing was killed; the run: {ended.line}")
         total += killer.kills

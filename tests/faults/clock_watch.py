@@ -108,12 +108,13 @@ class ClockWatch(threading.Thread):
             raise Wrong(f"the run made no progress for {self.longest_halt:.0f} s, wanted at most {LONGEST_HALT:.0f} s")
 
 
-def none_early(folder: Path, logged: Mapping[int, float], *, learns_starts_late: bool = False) -> int:
+def none_early(folder: Path, logged: Mapping[int, float], *, knows_by_nodes: bool = False) -> int:
     """Check the records of sigsleep and of the resource manager: whoever completed has executed its run time.
 
     The plan's run times differ from those of the log by drawn fractions of a second.
-    logged: run times of the log (s), by number of the job. learns_starts_late: the manager has the start of a job from its node,
-    and so too late if that node's daemon was killed; sigsleep's record of the start counts if it is earlier. Returns how many jobs
+    logged: run times of the log (s), by number of the job. knows_by_nodes: the manager has start and exit status of a job from its
+    node, whose daemon may be killed. It may learn the start too late: sigsleep's record of it counts if it is earlier. A killed
+    program counts as completed if nobody waited for its end: only jobs with a record of sigsleep are judged. Returns how many jobs
     completed. Raises Wrong.
     """
     runtimes = {row.id: row.runtime for row in read_plan(folder / "plan.csv")}
@@ -128,12 +129,14 @@ def none_early(folder: Path, logged: Mapping[int, float], *, learns_starts_late:
             raise Wrong(f"job {record.id} ended after {executed / 1e9:.6f} s of {runtimes[record.id]:g} s")
     rows = [row for row in read_rows(folder / "jobs.csv") if row["state"] == "COMPLETED"]
     # Of a job that was put back and started again although its program went on, the first program counts.
-    backwards = sorted(completed, key=lambda record: -record.start_ns) if learns_starts_late else []
+    backwards = sorted(completed, key=lambda record: -record.start_ns) if knows_by_nodes else []
     later = {record.id: record.start_ns / 1e9 for record in backwards}
     later = {int(row["id"]): float(row["start"]) - later[int(row["id"])] for row in rows if int(row["id"]) in later}
     usual = statistics.median(later.values()) if later else 0.0  # the two records count from different instants
     for row in rows:
         number = int(row["id"])
+        if knows_by_nodes and number not in later:
+            continue
         lasted = float(row["end"]) - float(row["start"]) + max(0.0, later.get(number, usual) - usual)
         if lasted < runtimes[number] - SLURMS_SECOND:
             own = [f"{record.start_ns / 1e9:.3f} to {record.end_ns / 1e9:.3f}" for record in completed if record.id == number]
