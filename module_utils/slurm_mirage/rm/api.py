@@ -576,6 +576,10 @@ class ResourceManager(Protocol):
         """Let the jobs of partitions start, or only wait."""
         ...
 
+    def forgets_runs(self) -> bool:
+        """Whether nothing of the runs before decides anything in a cluster without jobs; by default not."""
+        return False
+
 
 class Commands(ResourceManager, Protocol):
     """A running resource manager as the host's tools see it: also what the collection asks after a run."""
@@ -600,7 +604,3 @@ class Commands(ResourceManager, Protocol):
     def queue_owners(self) -> list[dict[str, str | int | None]]:
         """The jobs that have not ended: job_id, user, submit (virtual seconds) and name of each."""
         ...
-
-    def forgets_runs(self) -> bool:
-        """Whether nothing of the runs before decides anything in a cluster without jobs; by default not."""
-        return False
