@@ -88,7 +88,7 @@ bool passes_before_message(int64_t since)
 #define AFTER_END SECOND
 #define PASSES 2
 
-static int passes_to_come;
+static _Thread_local int passes_to_come __attribute__((tls_model("initial-exec")));
 
 static bool pass_comes_at_once(int64_t limit)
 {
