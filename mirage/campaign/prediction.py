@@ -82,7 +82,7 @@ class Prediction:
         return self._conclude(screen)
 
     def _is_finished(self) -> bool:
-        """Whether all courses have ended and their jobs.csv exist. Raises WrongUse for a folder with other inputs."""
+        """Return True if each course has its jobs.csv. Raises WrongUse if the folder holds a prediction with other inputs."""
         return runs.earlier(self.folder, self.inputs) is not None and all((run.folder / JOBS_FILE).is_file() for run in self.runs)
 
     def _play(self, names: Sequence[str], use: InstanceUse, screen: Screen) -> dict[Path, Ending]:

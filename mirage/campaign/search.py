@@ -149,7 +149,7 @@ class Search:
         return course.get("stopped") == TIME and self.whole.knobs.campaign.budget > course.get("budget", 0)
 
     def _has_more_replicas(self) -> bool:
-        """Whether the comparison that proves the best trial had fewer REPLICAS than are given now."""
+        """Return True if the comparison of the best trial with the base was made with fewer REPLICAS than are given now."""
         proof = RunFolder(self.folder).search["proof"]
         return proof is not None and replicas_of(self.folder.parent / proof["run"]) < self.proof.replicas
 

@@ -365,13 +365,14 @@ class Prepared:
 
     @cached_property
     def _costs_of_scheduler(self) -> Costs:
-        """What the replay costs on the event clock by the model alone, without aspects."""
+        """Predicted costs of the replay on the event clock without aspects, not corrected by earlier runs."""
         machine, config = self.knobs.nodes.machine, configuration.of(self.knobs.scheduler)
         return replay_costs.costs(machine.nodes, machine.processors, *config.cycles, backfills=config.backfills)
 
     @cached_property
     def _costs_of_model(self) -> Costs:
-        """The same with aspects, which cost the same in each virtual second."""
+        """Predicted costs of the replay on the event clock, not corrected by earlier runs. Those of aspects, such as fillers, are
+        spread evenly over its virtual seconds."""
         costs = self._costs_of_scheduler
         return replace(costs, second=costs.second + self._real_seconds_of_aspects / max(self._virtual, 1.0))
 

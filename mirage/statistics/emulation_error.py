@@ -340,7 +340,8 @@ class _Arrays:
         return replace(similar, run=np.maximum(run, 0.0), phase=random.uniform(0, self.cycle, self.count))
 
     def in_another_run(self, number: int) -> _Arrays:
-        """The same workload, whose jobs come at some other instants of the scheduler's cycle and have other drawn run times."""
+        """The workload of another run: each job arrives at another instant of the scheduler's cycle and has another drawn run
+        time."""
         random = np.random.default_rng([_SEED + 1, number])
         phase = random.uniform(0, self.cycle, self.count)
         return replace(self, phase=phase, wanted=np.maximum(self.wanted + random.uniform(-self.drawn, self.drawn, self.count), 0.0))

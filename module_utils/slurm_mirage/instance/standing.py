@@ -150,7 +150,8 @@ def standing(directory: Path, wanted: Wanted, programs: Iterable[Path], bin_fold
 
 
 def _has_forgotten_runs(manager: Commands) -> bool:
-    """Whether the cluster has no jobs, and nothing of the runs before decides anything. Raises ResourceManagerError."""
+    """Return True if the cluster has no jobs and keeps nothing of earlier runs that changes schedules. Raises
+    ResourceManagerError."""
     return manager.forgets_runs() and not manager.queue_owners()
 
 

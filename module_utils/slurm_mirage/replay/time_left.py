@@ -101,7 +101,8 @@ class TimeLeftEstimator:
         return TimeLeft(least, max(least, most), self._cause if now < self._cause_at + CAUSE_FOR else "")
 
     def rest(self, position: float, jobs: Sequence[ActiveJob], processors: int, cycles: Cycles) -> Queue:
-        """What is left after the last look, by a quick simulation, in seconds from now on."""
+        """Simulate the jobs that have not ended at the last look (`expected_queue`). Instants are seconds from now on. cycles: the
+        scheduler's"""
         active = sorted(jobs, key=lambda job: job.ran is None)
         indices = [*(job.index for job in active), *self._to_come]
         ran = [*(job.ran or 0.0 for job in active), *(0.0 for _ in self._to_come)]

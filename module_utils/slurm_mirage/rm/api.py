@@ -577,7 +577,8 @@ class ResourceManager(Protocol):
         ...
 
     def forgets_runs(self) -> bool:
-        """Whether nothing of the runs before decides anything in a cluster without jobs; by default not."""
+        """Return True if a cluster without jobs keeps nothing of earlier runs that changes schedules, such as the usage of fair
+        share; by default False."""
         return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from simulated_runs import jobs_of
 
 from mirage.metrics import metrics
 from mirage.metrics.measured_jobs import Population
+from mirage.records.record import EventClock, RunRecord
 from mirage.records.run_folder import RunFolder
 from mirage.statistics import sampling_error
 from mirage.statistics.intervals import Floats
@@ -65,6 +67,24 @@ def test_the_delays_are_those_of_the_records(tmp_path: Path) -> None:
     assert waited["start"] is None and waited["leave"] == pytest.approx(ORIGIN + 80, abs=1) and not waited["counted"]
     assert stopped["wanted"] is None and stopped["counted"]
     assert at_its_limit["wanted"] == pytest.approx(660, abs=1.5), "a minute is Slurm's own"
+
+
+def test_a_drawn_fraction_of_a_run_time_is_wanted_on_the_event_clock(tmp_path: Path) -> None:
+    """Half a second at most: what a job ran longer is not. At a constant speed nothing is drawn."""
+    made = MadeFolder(tmp_path, speed=1.0)
+    for launch in (0.1, 3.0):  # twice this is added to the run time of 50 s
+        made.played(made.job(due=0.0, runtime=50.0), start=12.0, launch=launch)
+    run = made.collect()
+    population = Population.of(run.jobs, PROCESSORS, NODES, 0.0, 0.0)
+
+    def wanted(of: RunRecord) -> list[float]:
+        return metric_errors.delayed_jobs(of, of.jobs, population, pl.DataFrame(schema=dispatch_gaps.SCHEMA))["wanted"].to_list()
+
+    executed = [row["f"] - row["s"] for row in population.measured.rows(named=True)]
+    assert wanted(run) == [50, 50]
+    of_events = replace(run, event_clock=EventClock(is_used=True))
+    assert wanted(of_events) == [near(min(max(seconds, 49.5), 50.5)) for seconds in executed]
+    assert executed[1] > 51, "more than was drawn"
 
 
 def test_longer_launches_have_a_larger_budget(tmp_path: Path) -> None:
