@@ -424,7 +424,6 @@ static void note_jump(int64_t mono, int64_t length)
     jumps[oldest].mono = mono;
     jumps[oldest].length = length;
     jump_count++;
-    runnable.jumps(mono);
 }
 
 static void forget_jumps(void)
@@ -522,6 +521,7 @@ static void count_false_quiets(uint64_t noted)
 struct loop {
     int64_t mono, calendar;          /* the instant of this step, and the virtual one then */
     bool is_driven, was_driven;      /* a driver exists, existed in the last step */
+    int64_t quiet;                   /* instant of the next jump, if nothing works */
     int64_t noted;                   /* instant of the last step that noted the history */
     int32_t scheduler;               /* process of the scheduler in the last step */
     int64_t scheduler_used;          /* processor time of that process; -1: not known */
@@ -616,7 +616,7 @@ static void jump(struct loop *loop, int64_t earliest)
     int64_t length = earliest - calendar_at(mono);
     if (length <= 0)
         return;
-    note_jump(loop->mono, length);
+    note_jump(loop->quiet, length);
     page->figures.jumps++;
     page->figures.jumped += length;
     publish(mono, earliest, STANDS);
@@ -646,6 +646,13 @@ static void step(struct loop *loop)
     loop->is_driven = has(DRIVER);
     uint64_t wakeups = runnable.wakeups();
     bool works = loop->is_driven && runnable.any();
+    /*
+     * What sleeps now began to wait before this instant, although perhaps after the step's. The programs know it before it is
+     * decided whether time jumps: what is woken up after that decision has been woken up after the jump.
+     */
+    loop->quiet = read_clock(CLOCK_MONOTONIC);
+    if (loop->is_driven && !works)
+        runnable.jumps(loop->quiet);
     /* A coordinator that reads /proc computes while the scheduler works. */
     share_processor(loop->is_driven && runnable.mode == BY_BPF ? page->scheduler : 0, loop->mono);
     go_on(loop); /* after what may take long */
