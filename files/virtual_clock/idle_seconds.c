@@ -3,10 +3,12 @@
  *
  * Where slurmctld has had nothing to do for QUIET, a wait of SHORTEST to LONGEST is prolonged by whole waits to GRID or more. That
  * of the main thread ends at a multiple of GRID after its first one: it counts intervals of 30 s (time limits) and 60 s
- * (scheduling) from its start. Others, as those of pings, end in the next multiple. Something to do is a message from or to another
- * process, or a job that was submitted or started. It shortens all prolonged waits to the next end that they would have had
- * otherwise, so that what follows happens at the same instants. The backfill scheduler looks for changes of the times of jobs,
- * nodes, partitions and reservations (idle_cycles.c): they shorten its wait only.
+ * (scheduling) from its start. It ends before that where the main thread pings the nodes: FIRST_PING after its first wait, and then
+ * at multiples of the interval of pings (MIN_CHECKIN_TIME and ping_interval of _slurmctld_background, Slurm 20.11 to 25.11). Waits
+ * of other threads end in the next multiple. Something to do is a message from or to another process, or a job that was submitted
+ * or started. It shortens all prolonged waits to the next end that they would have had otherwise, so that what follows happens at
+ * the same instants. The backfill scheduler looks for changes of the times of jobs, nodes, partitions and reservations
+ * (idle_cycles.c): they shorten its wait only.
  */
 #define _GNU_SOURCE
 #include "idle_seconds.h"
@@ -15,15 +17,20 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define SHORTEST (9 * SECOND / 10)
 #define LONGEST (2 * SECOND)
-#define GRID (30 * SECOND)
+#define GRID_SECONDS 30
+#define GRID (GRID_SECONDS * SECOND)
 #define QUIET (10 * SECOND)
+#define FIRST_PING 4               /* seconds */
+#define PINGS "SLURM_MIRAGE_PINGS" /* the interval of pings in seconds; without it, or 0, they may come up to GRID late */
 
 enum { LISTED = 16 };
 static bool is_on;
+static int64_t ping_interval;      /* seconds; 0: not known */
 static _Atomic int64_t quiet_from; /* instant */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -46,7 +53,19 @@ static _Thread_local bool is_after_main __attribute__((tls_model("initial-exec")
 void set_up_idle_seconds(bool is_enabled)
 {
     is_on = is_enabled;
+    ping_interval = getenv(PINGS) ? atoll(getenv(PINGS)) : 0;
     controller_works();
+}
+
+/* How many seconds after its start the main thread looks again, if it has looked so many after it and has nothing to do. */
+static int64_t next_look(int64_t looked)
+{
+    int64_t on_grid = (looked / GRID_SECONDS + 1) * GRID_SECONDS;
+    if (ping_interval <= 0)
+        return on_grid;
+    int64_t pings = looked < FIRST_PING ? 0 : (looked - FIRST_PING) / ping_interval + 1;
+    int64_t ping = FIRST_PING + pings * ping_interval;
+    return ping < on_grid ? ping : on_grid;
 }
 
 static void note_order(int64_t now, int64_t deadline)
@@ -81,7 +100,8 @@ int64_t prolonged(int64_t deadline)
         return deadline;
     if (role == TIMER)
         return now + (GRID + length - 1) / length * length;
-    main_ends = deadline + (GRID - (now - first + SECOND / 2) / SECOND * SECOND % GRID) - SECOND;
+    int64_t looked = (now - first + SECOND / 2) / SECOND;
+    main_ends = deadline + (next_look(looked) - looked - 1) * SECOND;
     return main_ends;
 }
 

@@ -6,7 +6,8 @@
  *
  * Each cycle tests so many jobs, plans the start of so many of them for START (seconds, with + after bf_window; or a word), and
  * leaves out so many. At each SECOND an action. All seconds are from the start of the program on. It prints the second of each
- * cycle, and those at which a thread that looks for work each second wakes up.
+ * cycle, and those at which a thread that looks for work each second wakes up: the action `watch` has the main thread do so, from
+ * the program's start to its end, instead of another one.
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -41,6 +42,8 @@ static int number_of_reservations;
 void *resv_list;
 
 static time_t began;
+static long end;
+static pthread_t main_thread;
 static int tests, plans, left_out;
 static const char *start;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -91,9 +94,14 @@ static void *backfill(void *unused)
     return unused;
 }
 
+static bool is_over(void)
+{
+    return pthread_equal(pthread_self(), main_thread) && time(NULL) - began >= end;
+}
+
 static void *look_for_work(void *unused)
 {
-    for (;;) {
+    while (!is_over()) {
         struct timespec deadline;
         clock_gettime(CLOCK_REALTIME, &deadline);
         deadline.tv_sec++;
@@ -160,6 +168,8 @@ static void sleep_until(double second)
 {
     long nanoseconds = (long)((second - (double)(long)second) * 1e9);
     struct timespec instant = {.tv_sec = began + (long)second, .tv_nsec = nanoseconds};
+    if (nanoseconds < 0)
+        instant = (struct timespec){.tv_sec = instant.tv_sec - 1, .tv_nsec = 1000000000 + nanoseconds};
     clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &instant, NULL);
 }
 
@@ -167,17 +177,25 @@ int main(int count, char **words)
 {
     pthread_t thread;
     resv_list = &number_of_reservations;
+    main_thread = pthread_self();
+    end = atol(words[1]);
     began = time(NULL) + 1;
+    sleep_until(-0.5); /* in parts, none of which may be prolonged */
     sleep_until(0);
     tests = atoi(words[2]), plans = atoi(words[3]), left_out = atoi(words[4]), start = words[5];
     pthread_create(&thread, NULL, backfill, NULL);
     pthread_create(&thread, NULL, main_scheduler, NULL);
-    pthread_create(&thread, NULL, look_for_work, NULL);
+    if (count > 7 && strcmp(words[7], "watch") == 0) {
+        look_for_work(NULL);
+        count = 0;
+    } else {
+        pthread_create(&thread, NULL, look_for_work, NULL);
+    }
     for (int i = 6; i + 1 < count; i += 2) {
         sleep_until(atof(words[i]));
         act(words[i + 1]);
     }
-    sleep_until(atof(words[1]));
+    sleep_until((double)end);
     fflush(stdout);
     _exit(0);
 }

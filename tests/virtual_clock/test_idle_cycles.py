@@ -158,6 +158,19 @@ def test_seconds_without_work_are_slept_through(
     assert looks == seconds(*works)
 
 
+@pytest.mark.parametrize(
+    ("interval", "pings"),
+    [("", ()), ("0", ()), ("100", (104, 204, 304)), ("86", (90, 176, 262)), ("1000", ()), ("56", (60, 116, 172, 228, 284))],
+)
+def test_the_main_thread_looks_each_thirty_seconds_and_when_it_pings_nodes(
+    bpf_instance: Instance, slurmctld: Path, interval: str, pings: tuple[int, ...]
+) -> None:
+    """The first ping is 4 s after its start, before it sleeps through seconds."""
+    variables = {**VARIABLES, "SLURM_MIRAGE_PINGS": interval}
+    _, looks = run(bpf_instance, slurmctld, "0 0 0 0", "0 watch", variables)
+    assert [look for look in looks if look < END] == sorted({*range(1, 11), *range(30, END, 30), *pings})
+
+
 @pytest.mark.parametrize("actions", ["5 reserved", "5 requeue"])
 def test_no_second_is_slept_through_where_something_may_change_by_itself(
     bpf_instance: Instance, slurmctld: Path, actions: str

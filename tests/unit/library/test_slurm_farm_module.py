@@ -158,6 +158,17 @@ def test_slurmctld_knows_the_window_of_backfilling(params: dict[str, Any], setti
     )
 
 
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [("", "100"), ("SlurmdTimeout=60000\n", "20000"), ("SlurmdTimeout=0\n", "100"), ("slurmdtimeout=400\n", "133")],
+)
+def test_slurmctld_knows_when_it_pings_nodes(params: dict[str, Any], settings: str, seconds: str) -> None:
+    assert (
+        environment_with(params, f"{settings}SlurmctldDebug=verbose\nDebugFlags=TraceJobs,Backfill\n")["SLURM_MIRAGE_PINGS"]
+        == seconds
+    )
+
+
 def test_slurmctld_has_an_allocator_of_its_own_where_there_is_one(
     params: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

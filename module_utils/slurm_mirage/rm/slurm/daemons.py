@@ -173,6 +173,15 @@ _CHANGES_BY_ITSELF = re.compile(
 _WINDOW = re.compile(r"^SchedulerParameters=(?:.*,)?bf_window=(\d{1,7})", re.MULTILINE | re.IGNORECASE)
 _DEFAULT_WINDOW = 1440
 """Minutes: Slurm's default of bf_window."""
+_SLURMD_TIMEOUT = re.compile(r"^SlurmdTimeout=(\d{1,7})$", re.MULTILINE | re.IGNORECASE)
+_DEFAULT_SLURMD_TIMEOUT = 300
+_PINGS_WITHOUT_TIMEOUT = 100
+"""Seconds between pings of nodes if SlurmdTimeout is 0; else it is a third of SlurmdTimeout."""
+
+
+def _seconds_between_pings(conf: str) -> int:
+    found = _SLURMD_TIMEOUT.search(conf)
+    return int(found[1] if found else _DEFAULT_SLURMD_TIMEOUT) // 3 or _PINGS_WITHOUT_TIMEOUT
 
 
 def _log_environment(conf: Path) -> dict[str, str]:
@@ -183,7 +192,10 @@ def _log_environment(conf: Path) -> dict[str, str]:
     if not own:
         return {}
     window = _WINDOW.search(text)
-    seconds = {"SLURM_MIRAGE_BF_WINDOW": str(60 * int(window[1] if window else _DEFAULT_WINDOW))}
+    seconds = {
+        "SLURM_MIRAGE_BF_WINDOW": str(60 * int(window[1] if window else _DEFAULT_WINDOW)),
+        "SLURM_MIRAGE_PINGS": str(_seconds_between_pings(text)),
+    }
     return {"SLURM_MIRAGE_LOG_LINES": FORMATS, **({} if _CHANGES_BY_ITSELF.search(text) else seconds)}
 
 
