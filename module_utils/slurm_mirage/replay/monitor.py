@@ -338,7 +338,7 @@ class Monitor(threading.Thread):
 
     def _estimate_time_left(self, active: Sequence[QueuedJob], now: float) -> None:
         """Estimate the time left, once the first sample has the size of the machine; with a long plan not in each round."""
-        began = self._time.monotonic()
+        began = self._time.real_now()  # the cluster's time hardly passes while the processors are busy
         if not self._status.processors or began < self._estimate_at:
             return
         virtual_now = self._clock.virtual_at(int(now * 1e9)) / 1e9
@@ -365,7 +365,7 @@ class Monitor(threading.Thread):
             tested = self._costs.cycles.tests(self._status.pending, self._status.running)
             real = self._real_left.look(self._time.real_now(), now, played, tested, to_come)
             self._status.real_left_least, self._status.real_left_most = (round(seconds, 1) for seconds in real)
-        self._estimate_at = began + (self._time.monotonic() - began) / ESTIMATE_SHARE
+        self._estimate_at = began + (self._time.real_now() - began) / ESTIMATE_SHARE
 
     def _watch_for_stall(self, active: Sequence[QueuedJob], now: float) -> None:
         limits = [self._plan[self._indices[job.name]].limit_minutes for job in active if job.state is not JobState.PENDING]

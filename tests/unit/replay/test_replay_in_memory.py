@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -26,6 +27,7 @@ from slurm_mirage.replay import halts, monitor, recovery, submitter
 from slurm_mirage.replay.launch_cost import REAL_TIME
 from slurm_mirage.replay.process import Failed, Stopped, Waker
 from slurm_mirage.replay.replay import Replay
+from slurm_mirage.replay.time_left import TimeLeft, TimeLeftEstimator
 from slurm_mirage.rm import registry
 from slurm_mirage.rm.api import AccountShare, Submission
 
@@ -181,6 +183,24 @@ def test_a_monitor_that_fails_ends_the_replay(run: Run, monkeypatch: pytest.Monk
     assert run.progress()["phase"] == "failed"
     run.play()
     run.check_each_was_played_once()
+
+
+def test_estimates_take_a_small_part_of_real_time_although_the_clusters_stands(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, instants = 0, itertools.count(1000.0)
+    look = TimeLeftEstimator.look
+
+    def counted(*given: Any) -> TimeLeft:
+        nonlocal looks
+        looks += 1
+        return look(*given)
+
+    run.write(20)
+    monkeypatch.setattr(TimeLeftEstimator, "look", counted)
+    monkeypatch.setattr(run.time, "real_now", lambda: next(instants))
+    monkeypatch.setattr(monitor, "ESTIMATE_SHARE", 1e-6)
+    run.play()
+    assert run.progress()["time_left_most"] is not None
+    assert looks == 1
 
 
 def test_a_manager_that_does_not_answer_is_asked_again(run: Run) -> None:
