@@ -2,9 +2,11 @@
  * A backfill cycle of which the one before, bf_interval ago, tells that it can decide nothing else.
  *
  * Slurm's backfill.c runs a cycle each bf_interval if last_job_update, or the time of the last change of nodes, partitions or
- * reservations, is not before the second in which the last cycle ended. A cycle sets last_job_update itself, and on this clock it
- * ends in the second in which it began: so another cycle follows, whether or not anything has changed. It has the same result if
+ * reservations, is not before the second in which the last cycle ended. A cycle that plans jobs on nodes with free processors marks
+ * them as planned, and takes the marks of the last cycle away: both set last_node_update. On this clock it ends in the second in
+ * which it began: so another cycle follows, whether or not anything has changed. It has the same result if
  *
+ * - the cycle has marked nodes: else the next one would be the last until something changes;
  * - the cycle set one of these times, and none has changed since, but for last_job_update by passes of the main scheduler, which
  *   sets it when it has tried to start a job; no message came and no job started in a second in which that would not show;
  * - the cycle has started no job, and no start that it has planned is over: else a job exceeds its limit;
@@ -58,6 +60,7 @@ static struct {
     int64_t first_after;             /* of the jobs that start after the window */
     int64_t first_bound;             /* of the starts and ends of plans that are after the window */
     bool is_unknown;                 /* an instant could not be read */
+    bool has_marked;                 /* nodes are planned for jobs */
     time_t before;
 } cycle;
 
@@ -70,7 +73,13 @@ void begin_plan(void)
 {
     cycle.tests = cycle.plans = cycle.left_out = 0;
     cycle.first_start = cycle.first_after = cycle.first_bound = INT64_MAX;
-    cycle.is_unknown = false;
+    cycle.is_unknown = cycle.has_marked = false;
+}
+
+void note_state(const char *state)
+{
+    if (state && strstr(state, "PLANNED"))
+        cycle.has_marked = true;
 }
 
 void test_job(void)
@@ -203,7 +212,7 @@ bool may_change_by_itself(void)
 static bool repeats_itself(int64_t second)
 {
     bool is_own = cycle.before < second && latest() == second && changed != second;
-    return cycle.tests > 0 && !cycle.is_unknown && is_own;
+    return cycle.tests > 0 && cycle.has_marked && !cycle.is_unknown && is_own;
 }
 
 /* Whether a cycle now would have the result of the one that has ended in `second`. */

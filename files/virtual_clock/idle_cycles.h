@@ -21,6 +21,9 @@ void plan_job(const char *start, const char *end);
 void leave_out_after_window(void);
 void leave_job_out(void);
 
+/* The state of a node (null: not known) that the cycle has marked as planned, or no longer. */
+void note_state(const char *state);
+
 /* Jobs or nodes may have changed at this instant. */
 void state_changed(void);
 

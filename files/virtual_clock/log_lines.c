@@ -49,12 +49,14 @@ enum kind {
     SKIP = 'k',
     TEST = 't',
     PLAN = 'a',
+    STATE = 'o',
     WINDOW = 'w',
     REQUEUE = 'r',
 };
 
 #define PLANNED_START "to start at "
 #define PLANNED_END "end at "
+#define STATE_OF_NODE "state is "
 
 static const char *needed; /* the variable; null: all lines are */
 static _Atomic int64_t allowed;
@@ -196,6 +198,9 @@ __attribute__((used, visibility("hidden"))) int log_line_is_needed(int level, co
     case PLAN:
         plan_job(text_at(PLANNED_START, format, kept), text_at(PLANNED_END, format, kept));
         return plan_is_written();
+    case STATE:
+        note_state(text_at(STATE_OF_NODE, format, kept));
+        return 0;
     case WINDOW:
         leave_out_after_window();
         skips++;

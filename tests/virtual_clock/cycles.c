@@ -39,6 +39,7 @@ enum { INTERVAL = 30, AFTER_WINDOW = '+' };
 
 time_t last_job_update, last_node_update, last_part_update, last_resv_update;
 static int number_of_reservations;
+static bool are_allocated, are_marked; /* the nodes with planned jobs */
 void *resv_list;
 
 static time_t began;
@@ -75,7 +76,11 @@ static void run_cycle(void)
         log_var(4, "%s: %p StartTime set to time after current backfill window.", "backfill", (void *)&tests);
     for (int i = 0; i < left_out; i++)
         log_var(4, "%s: have already checked %u jobs", "backfill", 3);
-    if (tests > 0)
+    if (tests > 0 && are_marked)
+        last_node_update = time(NULL);
+    are_marked = tests > 0 && !are_allocated;
+    log_var(4, "%s: %s: %s: %s state is %s", "backfill", "cycle", "set", "n1", are_marked ? "IDLE+PLANNED" : "ALLOCATED");
+    if (are_marked)
         last_node_update = time(NULL);
 }
 
@@ -145,6 +150,9 @@ static void act(const char *action)
     if (strcmp(action, "job") == 0) {
         last_job_update = now;
     } else if (strcmp(action, "node") == 0) {
+        last_node_update = now;
+    } else if (strcmp(action, "allocated") == 0) {
+        are_allocated = true;
         last_node_update = now;
     } else if (strcmp(action, "partition") == 0) {
         last_part_update = now;

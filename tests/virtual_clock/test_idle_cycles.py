@@ -56,6 +56,9 @@ def cycles(instance: Instance, program: Path, jobs: str, actions: str, variables
         ("100 node", [30, 120]),
         ("100 partition", [30, 120]),
         ("100 reservation", [30, 120]),
+        # No node stays planned: each cycle may be the last for now.
+        ("40 allocated", ALL),
+        ("100 allocated", [30, *range(120, END, 30)]),
         ("100 job 104 job 200 node", [30, 120, 210]),
         # A change in the second of the cycle does not show in the times, but a message came, a job was submitted or started.
         ("30.5 message", [30, 60]),

@@ -62,6 +62,7 @@ n:non-runnable
 n:Time limit exhausted
 n:Started %p
 a:to start at %s, end at
+o:%s: %s state is %s
 s:InitPrio
 h:being held,
 h:requested down partition
