@@ -205,7 +205,8 @@ void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
     wait->token = 1 + atomic_fetch_add(&event_page->tickets, 1);
     if (kind == LOOKS_ITSELF)
         wait->sleeper = sleeper((int32_t)syscall(SYS_gettid), real_ns(CLOCK_MONOTONIC));
-    wait->name = wait_name(program_kind, program_number, atomic_fetch_add(&waits, 1));
+    uint32_t number = atomic_fetch_add(&waits, 1);
+    wait->name = wait_name(program_kind, program_number, end == deadline ? number : number_of_prolonged());
     take_slot(wait, kind);
     if (!wait->slot)
         atomic_fetch_add(&event_page->figures.unlisted, 1);

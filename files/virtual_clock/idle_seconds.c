@@ -43,7 +43,7 @@ static atomic_int number_listed;
 
 /*
  * Waits of several threads may end at the same instant, and are served in the order of their beginnings. With waits of the same
- * length this order stays. A prolonged wait is in it where it would be.
+ * length this order stays. A prolonged wait is in it where it would be: its last second has begun after most other waits.
  */
 static _Atomic int64_t main_began, main_ends; /* the main thread's last wait */
 enum role { MESSAGES, TIMER, MAIN };
@@ -103,6 +103,12 @@ int64_t prolonged(int64_t deadline)
     int64_t looked = (now - first + SECOND / 2) / SECOND;
     main_ends = deadline + (next_look(looked) - looked - 1) * SECOND;
     return main_ends;
+}
+
+uint32_t number_of_prolonged(void)
+{
+    enum { BEFORE_MAIN = 2, OF_MAIN = 1, AFTER_MAIN = 0 }; /* from the end */
+    return UINT32_MAX - (role == MAIN ? OF_MAIN : is_after_main ? AFTER_MAIN : BEFORE_MAIN);
 }
 
 /* Whether a wait that would end now would have been served before this thread. after_main: as in `listed` */

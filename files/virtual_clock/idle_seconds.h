@@ -18,6 +18,9 @@ void set_up_idle_seconds(bool is_enabled);
 /* The deadline that a wait gets instead of its own. To be called before it has a slot; `list_prolonged` after that. */
 int64_t prolonged(int64_t deadline);
 void list_prolonged(struct event_wait *wait, int64_t deadline);
+
+/* The number of the wait (`wait_name`) that `prolonged` has just prolonged: it is served after waits with the same end. */
+uint32_t number_of_prolonged(void);
 void unlist_prolonged(struct event_wait *wait);
 
 /* slurmctld has something to do: waits end when they would have ended. */
