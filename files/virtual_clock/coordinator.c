@@ -180,12 +180,20 @@ static void note_wake(int64_t deadline, uint64_t name)
 
 /* ---- waits ---- */
 
-/* Of each block of slots: the version that was read, and the earliest deadline that has not been reached. */
+/*
+ * Of each block of slots: the version that was read, and the earliest deadline that has not been reached. Of the blocks of a group:
+ * the earliest of these, and whether all were read, and none has a deadline that was reached.
+ */
+enum { BLOCKS_OF_A_GROUP = 64, GROUPS = BLOCKS / BLOCKS_OF_A_GROUP };
+static uint32_t read_versions[BLOCKS];
 static struct {
-    uint32_t version;
-    bool is_read;
+    bool is_read, has_reached;
     int64_t earliest;
 } blocks[BLOCKS];
+static struct {
+    bool is_done;
+    int64_t earliest;
+} groups[GROUPS];
 
 /*
  * Of each slot whose deadline was reached: its token, since when and when it was last seen so (real monotonic ns). `waited` is the
@@ -336,12 +344,12 @@ static void note_reached(struct slot *slot, int number, uint64_t token, int64_t 
     }
 }
 
-/* Reads a block's slots; notes those whose deadline is reached. Returns whether there was such a slot. */
-static bool read_block(int block, int64_t now, int64_t mono)
+/* Reads a block's slots; notes those whose deadline is reached. */
+static void read_block(int block, int64_t now, int64_t mono)
 {
-    bool has_reached = false;
-    blocks[block].version = page->versions[block];
+    read_versions[block] = page->versions[block];
     blocks[block].is_read = true;
+    blocks[block].has_reached = false;
     blocks[block].earliest = INT64_MAX;
     for (int number = block * SLOTS_OF_A_BLOCK; number < (block + 1) * SLOTS_OF_A_BLOCK; number++) {
         struct slot *slot = &page->slots[number];
@@ -355,24 +363,44 @@ static bool read_block(int block, int64_t now, int64_t mono)
             continue;
         }
         note_reached(slot, number, token, deadline, mono);
-        has_reached = true;
+        blocks[block].has_reached = true;
     }
-    return has_reached;
+}
+
+/* Reads those blocks of a group that have changed, or have a deadline that is reached. */
+static void look_at_group(int group, int64_t now, int64_t mono)
+{
+    int64_t earliest = INT64_MAX;
+    groups[group].is_done = true;
+    for (int block = group * BLOCKS_OF_A_GROUP; block < (group + 1) * BLOCKS_OF_A_GROUP; block++) {
+        if (!blocks[block].is_read || blocks[block].has_reached || read_versions[block] != page->versions[block] ||
+            blocks[block].earliest <= now)
+            read_block(block, now, mono);
+        earliest = earlier(earliest, blocks[block].earliest);
+        groups[group].is_done &= !blocks[block].has_reached;
+    }
+    groups[group].earliest = earliest;
+}
+
+/* Whether a block of the group has changed since it was read: most groups have no slot in use, and this is asked at each step. */
+static bool has_changed(int group)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return memcmp((const void *)&page->versions[group * BLOCKS_OF_A_GROUP], &read_versions[group * BLOCKS_OF_A_GROUP],
+                  BLOCKS_OF_A_GROUP * sizeof *read_versions) != 0;
 }
 
 /* Notes all waits whose deadline is reached; returns the earliest deadline of the others. */
 static int64_t look_at_waits(int64_t now, int64_t mono)
 {
-    static bool has_reached[BLOCKS];
     int64_t earliest = INT64_MAX;
     is_held = false;
     has_told = false;
     next_served.number = -1;
-    for (int block = 0; block < BLOCKS; block++) {
-        if (!blocks[block].is_read || blocks[block].version != page->versions[block] || blocks[block].earliest <= now ||
-            has_reached[block])
-            has_reached[block] = read_block(block, now, mono);
-        earliest = earlier(earliest, blocks[block].earliest);
+    for (int group = 0; group < GROUPS; group++) {
+        if (!groups[group].is_done || groups[group].earliest <= now || has_changed(group))
+            look_at_group(group, now, mono);
+        earliest = earlier(earliest, groups[group].earliest);
     }
     return earliest;
 }
