@@ -7,7 +7,7 @@
  * Each cycle tests so many jobs, plans the start of so many of them for START (seconds, with + after bf_window; or a word), and
  * leaves out so many. At each SECOND an action. All seconds are from the start of the program on. It prints the second of each
  * cycle, and those at which a thread that looks for work each second wakes up: the action `watch` has the main thread do so, from
- * the program's start to its end, instead of another one.
+ * the program's start to its end, instead of another one; a third thread then wakes up each 30 s, too, from waits of 29.75 s.
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -181,6 +181,16 @@ static void sleep_until(double second)
     clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &instant, NULL);
 }
 
+static void *wait_long(void *unused)
+{
+    for (int second = 0;; second += INTERVAL) {
+        sleep_until(second + 0.25);
+        sleep_until(second + INTERVAL);
+        printf("long %ld\n", (long)(time(NULL) - began));
+    }
+    return unused;
+}
+
 int main(int count, char **words)
 {
     pthread_t thread;
@@ -194,6 +204,7 @@ int main(int count, char **words)
     pthread_create(&thread, NULL, backfill, NULL);
     pthread_create(&thread, NULL, main_scheduler, NULL);
     if (count > 7 && strcmp(words[7], "watch") == 0) {
+        pthread_create(&thread, NULL, wait_long, NULL);
         look_for_work(NULL);
         count = 0;
     } else {

@@ -37,7 +37,7 @@ def run(instance: Instance, program: Path, jobs: str, actions: str, variables: d
     words = [word.replace("~", " ") for word in actions.split()]
     lines = instance.run(program, END, *jobs.split(), *words, environment=variables).splitlines()
     looks = [line for line in lines if line.startswith("look")]
-    return [int(line) for line in lines if line not in looks], [int(line.split()[1]) for line in looks]
+    return [int(line) for line in lines if line.isdecimal()], [int(line.split()[1]) for line in looks]
 
 
 def cycles(instance: Instance, program: Path, jobs: str, actions: str, variables: dict[str, str]) -> list[int]:
@@ -172,6 +172,13 @@ def test_the_main_thread_looks_each_thirty_seconds_and_when_it_pings_nodes(
     variables = {**VARIABLES, "SLURM_MIRAGE_PINGS": interval}
     _, looks = run(bpf_instance, slurmctld, "0 0 0 0", "0 watch", variables)
     assert [look for look in looks if look < END] == sorted({*range(1, 11), *range(30, END, 30), *pings})
+
+
+def test_the_main_thread_is_served_after_those_who_wait_longer_than_its_second(bpf_instance: Instance, slurmctld: Path) -> None:
+    """Its prolonged wait begins before the long one. The last second of it would begin later."""
+    lines = bpf_instance.run(slurmctld, END, 0, 0, 0, 0, 0, "watch", environment=VARIABLES).splitlines()
+    for second in range(30, END, 30):
+        assert lines.index(f"long {second}") < lines.index(f"look {second}")
 
 
 @pytest.mark.parametrize("actions", ["5 reserved", "5 requeue"])
