@@ -35,7 +35,7 @@ def slurmctld(bpf_instance: Instance) -> Path:
 def run(instance: Instance, program: Path, jobs: str, actions: str, variables: dict[str, str]) -> tuple[list[int], list[int]]:
     """The seconds of the cycles that were run, and those in which the thread looked for work."""
     words = [word.replace("~", " ") for word in actions.split()]
-    lines = instance.run(program, END, *jobs.split(), *words, environment=variables).splitlines()
+    lines = instance.run(program, str(END), *jobs.split(), *words, environment=variables).splitlines()
     looks = [line for line in lines if line.startswith("look")]
     return [int(line) for line in lines if line.isdecimal()], [int(line.split()[1]) for line in looks]
 
@@ -176,7 +176,7 @@ def test_the_main_thread_looks_each_thirty_seconds_and_when_it_pings_nodes(
 
 def test_the_main_thread_is_served_after_those_who_wait_longer_than_its_second(bpf_instance: Instance, slurmctld: Path) -> None:
     """Its prolonged wait begins before the long one. The last second of it would begin later."""
-    lines = bpf_instance.run(slurmctld, END, 0, 0, 0, 0, 0, "watch", environment=VARIABLES).splitlines()
+    lines = bpf_instance.run(slurmctld, str(END), *"00000", "watch", environment=VARIABLES).splitlines()
     for second in range(30, END, 30):
         assert lines.index(f"long {second}") < lines.index(f"look {second}")
 
