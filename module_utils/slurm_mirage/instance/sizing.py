@@ -47,6 +47,9 @@ KSM_SLEEP = 0.02
 """Seconds between two bursts of ksmd: the kernel's default of sleep_millisecs."""
 KSM_BURST = 1500
 """Most pages per burst. ksmd continues to scan merged pages at this speed, which should need no more than some 5 % of a core."""
+KSM_FEW, KSM_USUAL = 100, 1000
+"""Pages per burst: the kernel's default, and what is enough for some thousand slurmd. Between them one for each slurmd: a pass
+takes about 12 s (0.6 thousand pages each, with those that change), and few slurmd cost little."""
 
 
 @dataclass(frozen=True)
@@ -252,5 +255,5 @@ def kernel_settings(load: Load) -> dict[str, int]:
         "net.core.somaxconn": 16_384,
         "net.ipv4.tcp_max_syn_backlog": 16_384,
         "/sys/kernel/mm/ksm/run": 1,
-        "/sys/kernel/mm/ksm/pages_to_scan": min(KSM_BURST, max(1000, burst)),
+        "/sys/kernel/mm/ksm/pages_to_scan": min(KSM_BURST, max(KSM_FEW, min(KSM_USUAL, load.slurmd), burst)),
     }

@@ -150,7 +150,12 @@ def test_kernel_settings_are_at_least_those_of_one_node_and_within_the_limits(no
     assert settings.keys() == least.keys()
     assert all(settings[name] >= value for name, value in least.items())
     assert settings["kernel.pid_max"] <= sizing.PID_MAX
-    assert 1000 <= settings["/sys/kernel/mm/ksm/pages_to_scan"] <= 1500
+    assert 100 <= settings["/sys/kernel/mm/ksm/pages_to_scan"] <= 1500
+
+
+@pytest.mark.parametrize(("nodes", "pages"), [(20, 100), (360, 360), (3_600, 1000), (9_000, 1500)])
+def test_ksmd_scans_a_page_at_a_time_for_each_slurmd(nodes: int, pages: int) -> None:
+    assert kernel_settings(Load(nodes))["/sys/kernel/mm/ksm/pages_to_scan"] == pages
 
 
 def test_ksmd_scans_9000_nodes_in_30_seconds() -> None:
