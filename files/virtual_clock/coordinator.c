@@ -385,9 +385,9 @@ static void look_at_group(int group, int64_t now, int64_t mono)
 /* Whether a block of the group has changed since it was read: most groups have no slot in use, and this is asked at each step. */
 static bool has_changed(int group)
 {
+    int first = group * BLOCKS_OF_A_GROUP;
     atomic_thread_fence(memory_order_seq_cst);
-    return memcmp((const void *)&page->versions[group * BLOCKS_OF_A_GROUP], &read_versions[group * BLOCKS_OF_A_GROUP],
-                  BLOCKS_OF_A_GROUP * sizeof *read_versions) != 0;
+    return memcmp((const void *)&page->versions[first], &read_versions[first], BLOCKS_OF_A_GROUP * sizeof *read_versions) != 0;
 }
 
 /* Notes all waits whose deadline is reached; returns the earliest deadline of the others. */

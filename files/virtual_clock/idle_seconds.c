@@ -53,7 +53,8 @@ static _Thread_local bool is_after_main __attribute__((tls_model("initial-exec")
 void set_up_idle_seconds(bool is_enabled)
 {
     is_on = is_enabled;
-    ping_interval = getenv(PINGS) ? atoll(getenv(PINGS)) : 0;
+    const char *pings = getenv(PINGS);
+    ping_interval = pings ? atoll(pings) : 0;
     controller_works();
 }
 
