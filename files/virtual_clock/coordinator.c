@@ -678,9 +678,10 @@ static void step(struct loop *loop)
      * What sleeps now began to wait before this instant, although perhaps after the step's. The programs know it before it is
      * decided whether time jumps: what is woken up after that decision has been woken up after the jump.
      */
-    loop->quiet = read_clock(CLOCK_MONOTONIC);
-    if (loop->is_driven && !works)
+    if (loop->is_driven && !works) {
+        loop->quiet = read_clock(CLOCK_MONOTONIC);
         runnable.jumps(loop->quiet);
+    }
     /* A coordinator that reads /proc computes while the scheduler works. */
     share_processor(loop->is_driven && runnable.mode == BY_BPF ? page->scheduler : 0, loop->mono);
     go_on(loop); /* after what may take long */

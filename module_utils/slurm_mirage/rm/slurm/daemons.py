@@ -180,6 +180,7 @@ _PINGS_WITHOUT_TIMEOUT = 100
 
 
 def _seconds_between_pings(conf: str) -> int:
+    """How often slurmctld pings all nodes with this slurm.conf (ping_interval in its controller.c)."""
     found = _SLURMD_TIMEOUT.search(conf)
     return int(found[1] if found else _DEFAULT_SLURMD_TIMEOUT) // 3 or _PINGS_WITHOUT_TIMEOUT
 
