@@ -107,6 +107,26 @@ def _jobs(answer: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
     return [(number, job) for name, job in jobs.items() if (number := entry_number(name)) is not None]
 
 
+def over_limits(answer: Mapping[str, Any]) -> dict[int, int]:
+    """Seconds by which the running jobs in an answer of qstat have run longer than their limits, by their numbers; jobs without
+    a limit are left out. Time for which a job was suspended does not count."""
+    found = {}
+    for job_id, job in _jobs(answer):
+        used, limit = (_duration(job.get(name, {}).get("walltime")) for name in ("resources_used", "Resource_List"))
+        if job.get("job_state") == "R" and used is not None and limit is not None and used > limit:
+            found[job_id] = used - limit
+    return found
+
+
+def _duration(text: object) -> int | None:
+    """Seconds of 123:04:05; None for anything else."""
+    parts = [whole_number(part) for part in str(text).split(":")]
+    if len(parts) != 3 or None in parts:
+        return None
+    hours, minutes, seconds = (part or 0 for part in parts)
+    return 3600 * hours + 60 * minutes + seconds
+
+
 def parse_details(answer: Mapping[str, Any]) -> list[JobDetails]:
     """The details of the jobs in an answer of qstat."""
     return [OpenPbsRecords().details(_details(job_id, job)) for job_id, job in _jobs(answer)]

@@ -35,6 +35,7 @@ from . import collection, daemon_log
 from .answers import (
     GONE,
     failure,
+    over_limits,
     parse_details,
     parse_json,
     parse_nodes,
@@ -203,6 +204,17 @@ class OpenPbs(Commands):
 
     def requeue(self, job_ids: Iterable[int]) -> None:
         self._each("qrerun", job_ids)
+
+    def end_overdue(self, job_ids: Sequence[int], seconds: float) -> Sequence[int]:
+        """As `ResourceManager.end_overdue`, by OpenPBS's own count of the time that a job has run.
+
+        A first node's pbs_mom that is killed after the job's program has ended, while it waits for the other nodes, finds no
+        process of the job when it goes on, and never ends it. A SIGKILL lets it look again (requests.c, req_signaljob).
+        """
+        answer = self._stat([], [full_id(job_id) for job_id in job_ids])
+        overdue = [job_id for job_id, over in over_limits(answer).items() if over > seconds]
+        self._each("qsig", overdue, "-s", "SIGKILL")
+        return overdue
 
     def resize(self, job_id: int, nodes: int) -> None:
         raise Refused(f"OpenPBS does not change the size of job {job_id}")

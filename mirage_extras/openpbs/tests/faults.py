@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Collection
 from typing import Any
 
+from slurm_mirage.base import processes
 from tests.faults.clock import COORDINATOR, KILLS_OF_A_RUN, REPLAY, kill_in_runs, usual_count
 from tests.faults.clock import JOBS as MANY_JOBS
 from tests.faults.lane import ENDED, JOBS, Lane, expect, until
-from tests.faults.table import Skipped, fault
+from tests.faults.table import Skipped, Wrong, fault
 
 NODES, CPUS = 8, 4
 RUN_TIMES, PROCESSORS, PERIOD = (40, 60, 30, 70, 50), (4, 16, 8, 1, 12), 6
@@ -23,6 +25,9 @@ WEIGHTS = dict.fromkeys(KILLED, 2) | {COORDINATOR: 8, "pbs_mom": 8, "sigsleep": 
 """The same on the event clock, at random, and how often in relation to each other."""
 PAUSE = 8.0
 """Seconds between two kills: the farm has started the daemon again, and jobs go on."""
+
+LEFT_AFTER = 1.0
+"""Seconds from the end of a job's program until the first node has noted it, and waits for the other."""
 
 
 @fault(
@@ -63,6 +68,46 @@ def openpbs_kills(lane: Lane) -> None:
 )
 def openpbs_many_kills(lane: Lane) -> None:
     kill_in_runs(lane, usual_count(), KILLS_OF_A_RUN, MANY_JOBS, WEIGHTS, RM="openpbs", OPENPBS_SOURCE=_source(), CONFIG="pbs-easy")
+
+
+@fault(
+    "openpbs-job-left",
+    "RM=openpbs, SPEED=20, a job on two nodes: SIGSTOP to the second pbs_mom, and SIGKILL to the first as soon as the job's "
+    "program has ended; then the second goes on",
+    "the job, which OpenPBS shows as running for ever, is ended 20 min of the cluster's time after its limit; each job once",
+)
+def openpbs_job_left(lane: Lane) -> None:
+    line = "{0} 0 -1 60 {1} -1 -1 {1} 60 -1 1 1 1 -1 -1 -1 -1 -1\n"
+    (lane.scratch / "workload.swf").write_text("".join(line.format(number, 2 * CPUS) for number in (1, 2)))
+    given: dict[str, Any] = {
+        "RM": "openpbs", "OPENPBS_SOURCE": _source(), "NODES": 2, "CPUS": CPUS, "SPEED": 20, "CONFIG": "pbs-easy"
+    }  # fmt: skip
+    expect(lane.make("cluster", longest=LONGEST, **given), ("ok",))
+    command = lane.start_experiment(**given)
+    program = _found(lane, "sigsleep")[0]
+    started = processes.start_time(program)
+    first = _ancestor(program, _found(lane, "pbs_mom"))
+    (second,) = (pid for pid in lane.pids("pbs_mom") if pid != first)
+    os.kill(second, signal.SIGSTOP)
+    until(lambda: processes.start_time(program) != started, "the end of the job's program")
+    time.sleep(LEFT_AFTER)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: len(lane.pids("pbs_mom")) == 2 and first not in lane.pids("pbs_mom"), "a new pbs_mom")
+    os.kill(second, signal.SIGCONT)
+    expect(lane.ended(command, LONGEST), ENDED)
+    lane.complete(jobs=2)
+    if "ended jobs that the resource manager let run" not in (lane.results() / "replay.log").read_text():
+        raise Wrong("the replay ended no job: it ended by itself")
+
+
+def _ancestor(pid: int, among: Collection[int]) -> int:
+    """The process of `among` that a process descends from. Raises Wrong."""
+    parents = processes.parents()
+    while pid not in among:
+        if pid not in parents:
+            raise Wrong("no pbs_mom has started the job's program")
+        pid = parents[pid]
+    return pid
 
 
 def _source() -> str:

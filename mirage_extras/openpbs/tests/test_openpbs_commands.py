@@ -355,6 +355,35 @@ def test_what_is_done_to_jobs(tmp_path: Path) -> None:
         manager.resize(7, 2)
 
 
+RUNS_ON = {**RAN, "job_state": "R", "resources_used": {"walltime": "00:10:06"}}
+
+
+def test_a_job_that_openpbs_lets_run_beyond_its_limit_is_ended(tmp_path: Path) -> None:
+    answer = json.dumps(
+        jobs(
+            j1=RUNS_ON,
+            j2={**RUNS_ON, "resources_used": {"walltime": "00:10:05"}},  # by 600 s
+            j3={**RUNS_ON, "job_state": "E"},
+            j4={**RUNS_ON, "resources_used": {}},
+            j5={**RUNS_ON, "Resource_List": {"ncpus": 1}},
+        )
+    )
+    calls = tmp_path / "calls"
+    text = f'echo "${{0##*/}}" "$@" >> {calls}\ncase $0 in *qstat) echo \'{answer}\' ;; esac\n'
+    manager = programs(tmp_path, text, "qstat", "qsig")
+    assert manager.end_overdue([1, 2, 3, 4, 5], 600.0) == [1]
+    assert calls.read_text().splitlines()[1:] == ["qsig -s SIGKILL 1.pbs-head"]
+    assert manager.end_overdue([1], 601.0) == [] and len(calls.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("used", "over"), [("00:00:06", 1), ("100:00:00", 359995), ("00:00:05", None), ("5", None), ("a:b:c", None), (7, None)]
+)
+def test_run_times_over_the_limit(used: object, over: int | None) -> None:
+    found = answers.over_limits(jobs(j1={**RUNS_ON, "resources_used": {"walltime": used}}))
+    assert found == ({} if over is None else {1: over})
+
+
 @pytest.mark.parametrize("complaint", ["qdel: Unknown Job Id 8.pbs-head", "qdel: Job has finished 8.pbs-head"])
 def test_jobs_that_have_ended_are_no_error(tmp_path: Path, complaint: str) -> None:
     programs(tmp_path, f"echo '{complaint}' >&2; exit 153\n", "qdel").cancel([8])

@@ -67,6 +67,9 @@ STALL_AFTER = 60.0
 """A stall is this many real seconds, and the longest time limit of the running jobs, without a start or an end of a job."""
 IDLE_STATES = frozenset({JobState.PENDING, JobState.SUSPENDED})
 """States in which a job keeps no processor busy."""
+OVERDUE_AFTER = 600.0
+"""Seconds of the cluster's time, and 60 real ones at a constant speed, for which a job has run longer than its limit before it is
+ended: the manager does not do it any more."""
 MAX_RELEASES = 5
 """How often a job that the manager put on hold after a failed launch is released."""
 
@@ -309,6 +312,7 @@ class Monitor(threading.Thread):
         # A job that was held or released meanwhile is in one of the two; of one that was submitted meanwhile that is not known.
         submitted = [job for job in active if self._indices[job.name] in known]
         self._release_held(submitted, wanted | self._held_by_events())
+        self._end_overdue(active, now)
         self._describe({job.job_id for job in active})
         if now >= self._next_sample:
             self._next_sample = now + self._sample_interval
@@ -385,6 +389,21 @@ class Monitor(threading.Thread):
             self._releases.update(again)
             self.released += len(again)
             log.warning("released %d jobs that the resource manager held (%s)", len(again), held[0].reason)
+
+    def _end_overdue(self, active: Sequence[QueuedJob], now: float) -> None:
+        """End jobs that the manager lets run far beyond their limits, as a node's daemon was killed while they ended."""
+        virtual = self._clock.virtual_at(int(now * 1e9)) / 1e9
+        patience = max(OVERDUE_AFTER, self._clock.real_to_virtual(60.0))
+        late = [
+            job
+            for job in active
+            if job.state is JobState.RUNNING
+            and job.start is not None
+            and virtual - job.start > 60.0 * self._plan[self._indices[job.name]].limit_minutes + patience
+        ]
+        if late and (ended := self._manager.end_overdue([job.job_id for job in late], patience)):
+            names = ", ".join(job.name for job in late if job.job_id in ended)
+            log.warning("ended jobs that the resource manager let run beyond their limits by more than %.0f s: %s", patience, names)
 
     def _describe(self, active: set[int]) -> None:
         """Keep the details of each run of a job that has ended. Each is asked for once, whatever the answer."""

@@ -471,6 +471,12 @@ class ResourceManager(Protocol):
         """Put running jobs back in the queue."""
         ...
 
+    def end_overdue(self, job_ids: Sequence[int], seconds: float) -> Sequence[int]:
+        """End those of these running jobs that the manager has let run for more than `seconds` of the cluster's time over their
+        limits: their ids. By default there are none, as the manager ends jobs at their limits, whatever happens to its daemons.
+        """
+        return ()
+
     def resize(self, job_id: int, nodes: int) -> None:
         """Let a running job have this number of nodes. A manager may refuse more nodes than the job has."""
         ...

@@ -155,6 +155,8 @@ class InMemory(ResourceManager):
         """Names of jobs whose end is never recorded."""
         self.lines_late: dict[str, float] = {}
         """After how many seconds the end of a job is recorded."""
+        self.left_running: set[str] = set()
+        """Names of jobs that run on after the end of their programs until they are ended."""
         self.silent: set[str] = set()
         """Names of jobs whose programs leave no record of their own."""
         self.remembers = math.inf
@@ -226,7 +228,11 @@ class InMemory(ResourceManager):
                 self._unwritten.remove(job)
                 self._write_line(job)
         self.jobs = [job for job in self.jobs if job.end is None or now < job.end + self.remembers]
-        while ended := [job for job in self.jobs if job.state == "plays" and self._due(job) <= now]:
+        while ended := [
+            job
+            for job in self.jobs
+            if job.state == "plays" and self._due(job) <= now and job.submission.name not in self.left_running
+        ]:
             first = min(ended, key=self._due)
             at = self._due(first)
             self._finish(first, "done", at)
@@ -394,6 +400,13 @@ class InMemory(ResourceManager):
 
     def environment(self) -> Mapping[str, str]:
         return {"PATH": "/usr/bin:/bin"}
+
+    def end_overdue(self, job_ids: Sequence[int], seconds: float) -> Sequence[int]:
+        with self._called():
+            left = [job for job in self._of(job_ids) if job.submission.name in self.left_running and job.state == "plays"]
+            for job in left:
+                self._finish(job, "done", self.time.now())
+            return [job.id for job in left]
 
     def set_nodes(self, nodes: str, state: str, reason: str) -> None:
         self._change("nodes", nodes, state, reason)
