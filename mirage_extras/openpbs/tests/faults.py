@@ -84,6 +84,7 @@ def openpbs_job_left(lane: Lane) -> None:
     }  # fmt: skip
     expect(lane.make("cluster", longest=LONGEST, **given), ("ok",))
     command = lane.start_experiment(**given)
+    lane.until_submitted(command, jobs=1)
     program = _found(lane, "sigsleep")[0]
     started = processes.start_time(program)
     first = _ancestor(program, _found(lane, "pbs_mom"))

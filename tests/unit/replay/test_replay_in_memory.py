@@ -109,13 +109,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return Run(folder, manager, time)
 
 
-def test_a_job_that_the_manager_lets_run_beyond_its_limit_is_ended(run: Run) -> None:
+def test_a_job_that_the_manager_lets_run_beyond_its_limit_is_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run.write(4)
+    monkeypatch.setattr(monitor, "POLL_INTERVAL", 5.0)
     run.manager.left_running.add("r.101")
     assert run.play()["states"] == {"COMPLETED": 4}
     job = run.manager.named("r.101")[0]
     assert job.start is not None and job.end is not None
-    assert 60 + monitor.OVERDUE_AFTER < job.end - job.start < 60 + monitor.OVERDUE_AFTER + 5
+    assert 60 + monitor.OVERDUE_AFTER < job.end - job.start < 60 + monitor.OVERDUE_AFTER + 10
 
 
 def test_a_plan_is_played_to_its_end(run: Run) -> None:
