@@ -107,12 +107,19 @@ def _jobs(answer: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
     return [(number, job) for name, job in jobs.items() if (number := entry_number(name)) is not None]
 
 
-def over_limits(answer: Mapping[str, Any]) -> dict[int, int]:
+def over_limits(answer: Mapping[str, Any], now: float) -> dict[int, float]:
     """Seconds by which the running jobs in an answer of qstat have run longer than their limits, by their numbers; jobs without
-    a limit are left out. Time for which a job was suspended does not count."""
+    a limit are left out. Time for which a job was suspended does not count.
+
+    now: the cluster's time, in seconds since the epoch, for jobs of which no node has told how long they have run. Of a job whose
+    first node has not told that it began, the server knows when it was sent there (mtime).
+    """
     found = {}
     for job_id, job in _jobs(answer):
-        used, limit = (_duration(job.get(name, {}).get("walltime")) for name in ("resources_used", "Resource_List"))
+        limit = _duration(job.get("Resource_List", {}).get("walltime"))
+        used: float | None = _duration(job.get("resources_used", {}).get("walltime"))
+        if used is None and (start := instant(job.get("stime", job.get("mtime")))) is not None:
+            used = now - start
         if job.get("job_state") == "R" and used is not None and limit is not None and used > limit:
             found[job_id] = used - limit
     return found

@@ -209,10 +209,11 @@ class OpenPbs(Commands):
         """As `ResourceManager.end_overdue`, by OpenPBS's own count of the time that a job has run.
 
         A first node's pbs_mom that is killed after the job's program has ended, while it waits for the other nodes, finds no
-        process of the job when it goes on, and never ends it. A SIGKILL lets it look again (requests.c, req_signaljob).
+        process of the job when it goes on, and never ends it; nor does one whose job was to begin when another node and the server
+        were killed. A SIGKILL lets it look again (requests.c, req_signaljob).
         """
         answer = self._stat([], [full_id(job_id) for job_id in job_ids])
-        overdue = [job_id for job_id, over in over_limits(answer).items() if over > seconds]
+        overdue = [job_id for job_id, over in over_limits(answer, self._now()).items() if over > seconds]
         self._each("qsig", overdue, "-s", "SIGKILL")
         return overdue
 

@@ -364,7 +364,7 @@ def test_a_job_that_openpbs_lets_run_beyond_its_limit_is_ended(tmp_path: Path) -
             j1=RUNS_ON,
             j2={**RUNS_ON, "resources_used": {"walltime": "00:10:05"}},  # by 600 s
             j3={**RUNS_ON, "job_state": "E"},
-            j4={**RUNS_ON, "resources_used": {}},
+            j4={**RUNS_ON, "resources_used": {}, "stime": "Mon Nov 23 00:53:07 2096"},
             j5={**RUNS_ON, "Resource_List": {"ncpus": 1}},
         )
     )
@@ -380,8 +380,16 @@ def test_a_job_that_openpbs_lets_run_beyond_its_limit_is_ended(tmp_path: Path) -
     ("used", "over"), [("00:00:06", 1), ("100:00:00", 359995), ("00:00:05", None), ("5", None), ("a:b:c", None), (7, None)]
 )
 def test_run_times_over_the_limit(used: object, over: int | None) -> None:
-    found = answers.over_limits(jobs(j1={**RUNS_ON, "resources_used": {"walltime": used}}))
+    found = answers.over_limits(jobs(j1={**RUNS_ON, "resources_used": {"walltime": used}}), 1795395187.0)
     assert found == ({} if over is None else {1: over})
+
+
+def test_run_times_of_which_no_node_has_told() -> None:
+    begun = {"job_state": "R", "Resource_List": {"walltime": "00:00:05"}, "stime": "Mon Nov 23 00:53:07 2026"}
+    sent = {"job_state": "R", "Resource_List": begun["Resource_List"], "mtime": "Mon Nov 23 00:53:08 2026"}
+    known = jobs(j1=begun, j2=sent, j3={**sent, "mtime": "soon"}, j4={**sent, "job_state": "S"})
+    assert answers.over_limits(known, 1795395200.0) == {1: 8.0, 2: 7.0}
+    assert answers.over_limits(known, 1795395192.5) == {1: 0.5}
 
 
 @pytest.mark.parametrize("complaint", ["qdel: Unknown Job Id 8.pbs-head", "qdel: Job has finished 8.pbs-head"])

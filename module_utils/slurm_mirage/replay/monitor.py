@@ -228,6 +228,8 @@ class Monitor(threading.Thread):
         self._described = Counter(job.job_id for job in kept_details(folder, manager.records))
         self._described_at = time.monotonic()
         self._releases: Counter[int] = Counter()
+        self._startless: dict[int, float] = {}
+        """Virtual instants at which running jobs that the manager knows no start of were seen first, by their ids."""
         self._processor = ProcessorTime()
         self._controller_memory = ControllerMemory(manager.records.names.controller)
         self._stall = StallDetector()
@@ -394,13 +396,13 @@ class Monitor(threading.Thread):
         """End jobs that the manager lets run far beyond their limits, as a node's daemon was killed while they ended."""
         virtual = self._clock.virtual_at(int(now * 1e9)) / 1e9
         patience = max(OVERDUE_AFTER, self._clock.real_to_virtual(60.0))
-        late = [
-            job
-            for job in active
-            if job.state is JobState.RUNNING
-            and job.start is not None
-            and virtual - job.start > 60.0 * self._plan[self._indices[job.name]].limit_minutes + patience
-        ]
+        running = [job for job in active if job.state is JobState.RUNNING]
+        self._startless = {job.job_id: self._startless.get(job.job_id, virtual) for job in running if job.start is None}
+        late = []
+        for job in running:
+            start = self._startless[job.job_id] if job.start is None else job.start
+            if virtual - start > 60.0 * self._plan[self._indices[job.name]].limit_minutes + patience:
+                late.append(job)
         if late and (ended := self._manager.end_overdue([job.job_id for job in late], patience)):
             names = ", ".join(job.name for job in late if job.job_id in ended)
             log.warning("ended jobs that the resource manager let run beyond their limits by more than %.0f s: %s", patience, names)

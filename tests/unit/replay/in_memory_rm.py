@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -155,6 +155,8 @@ class InMemory(ResourceManager):
         """Names of jobs whose end is never recorded."""
         self.lines_late: dict[str, float] = {}
         """After how many seconds the end of a job is recorded."""
+        self.startless: set[str] = set()
+        """Names of running jobs of which no start is known."""
         self.left_running: set[str] = set()
         """Names of jobs that run on after the end of their programs until they are ended."""
         self.silent: set[str] = set()
@@ -451,7 +453,8 @@ class InMemory(ResourceManager):
     def queue(self, names: Sequence[str] = (), ended: bool = False) -> list[QueuedJob]:
         with self._called():
             chosen = (job for job in self.jobs if not names or (job.array or job.submission.name) in names)
-            return [_queued(job) for job in chosen if ended or job.active]
+            found = [_queued(job) for job in chosen if ended or job.active]
+            return [replace(job, start=None) if job.name in self.startless else job for job in found]
 
     def jobs_by_state(self) -> dict[str, int]:
         return dict(Counter(job.state for job in self.jobs if job.active))

@@ -109,8 +109,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return Run(folder, manager, time)
 
 
-def test_a_job_that_the_manager_lets_run_beyond_its_limit_is_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("startless", [set(), {"r.101"}])
+def test_a_job_that_the_manager_lets_run_beyond_its_limit_is_ended(
+    run: Run, startless: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run.write(4)
+    run.manager.startless = startless
     monkeypatch.setattr(monitor, "POLL_INTERVAL", 5.0)
     run.manager.left_running.add("r.101")
     assert run.play()["states"] == {"COMPLETED": 4}
