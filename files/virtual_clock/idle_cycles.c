@@ -6,7 +6,8 @@
  * them as planned, and takes the marks of the last cycle away: both set last_node_update. On this clock it ends in the second in
  * which it began: so another cycle follows, whether or not anything has changed. It has the same result if
  *
- * - the cycle has marked nodes: else the next one would be the last until something changes;
+ * - the cycle has marked nodes, or has itself set last_job_update, as it does for a job that it plans later than at its first try:
+ *   else the next one would be the last until something changes;
  * - the cycle set one of these times, and none has changed since, but for last_job_update by passes of the main scheduler, which
  *   sets it when it has tried to start a job; no message came and no job started in a second in which that would not show;
  * - the cycle has started no job, and no start that it has planned is over: else a job exceeds its limit;
@@ -51,6 +52,7 @@ static atomic_bool waits_for_instant;
 static _Atomic int64_t changed = NONE; /* the last second in which something may have changed */
 static _Atomic int64_t kept = NONE;  /* last_job_update as the cycle, or passes of the main scheduler, left it; NONE: others may */
 static _Atomic int64_t ended = NONE; /* the second in which the last cycle did */
+static _Atomic int64_t passed = NONE; /* the second of the last pass of the main scheduler that may have set last_job_update */
 static int64_t found;                /* last_job_update at the end of a wait; of the main scheduler's thread */
 
 /* What the last cycle said, and the latest time before it; of the backfill scheduler's thread, as is the rest. */
@@ -183,6 +185,8 @@ void begin_pass(void)
 void end_pass(void)
 {
     int64_t left = found, second = present_second();
+    if (*times[JOBS] == second)
+        passed = second;
     if (*times[JOBS] == second && changed != second)
         (void)atomic_compare_exchange_strong(&kept, &left, second);
     acts_for_main();
@@ -212,7 +216,8 @@ bool may_change_by_itself(void)
 static bool repeats_itself(int64_t second)
 {
     bool is_own = cycle.before < second && latest() == second && changed != second;
-    return cycle.tests > 0 && cycle.has_marked && !cycle.is_unknown && is_own;
+    bool sets_times_again = cycle.has_marked || (*times[JOBS] == second && passed != second);
+    return cycle.tests > 0 && sets_times_again && !cycle.is_unknown && is_own;
 }
 
 /* Whether a cycle now would have the result of the one that has ended in `second`. */

@@ -40,6 +40,7 @@ enum { INTERVAL = 30, AFTER_WINDOW = '+' };
 time_t last_job_update, last_node_update, last_part_update, last_resv_update;
 static int number_of_reservations;
 static bool are_allocated, are_marked; /* the nodes with planned jobs */
+static bool is_updated;                /* each cycle sets last_job_update */
 void *resv_list;
 
 static time_t began;
@@ -82,6 +83,8 @@ static void run_cycle(void)
     log_var(4, "%s: %s: %s: %s state is %s", "backfill", "cycle", "set", "n1", are_marked ? "IDLE+PLANNED" : "ALLOCATED");
     if (are_marked)
         last_node_update = time(NULL);
+    if (is_updated)
+        last_job_update = time(NULL);
 }
 
 static void *backfill(void *unused)
@@ -154,6 +157,8 @@ static void act(const char *action)
     } else if (strcmp(action, "allocated") == 0) {
         are_allocated = true;
         last_node_update = now;
+    } else if (strcmp(action, "updates") == 0) {
+        is_updated = true;
     } else if (strcmp(action, "partition") == 0) {
         last_part_update = now;
     } else if (strcmp(action, "reservation") == 0) {

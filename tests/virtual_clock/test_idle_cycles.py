@@ -59,6 +59,11 @@ def cycles(instance: Instance, program: Path, jobs: str, actions: str, variables
         # No node stays planned: each cycle may be the last for now.
         ("40 allocated", ALL),
         ("100 allocated", [30, *range(120, END, 30)]),
+        # But each cycle sets the time of jobs, because of which another one follows.
+        ("40 allocated 40 updates", [30, 60]),
+        ("40 allocated 40 updates 100 job", [30, 60, 120]),
+        ("40 allocated 40 updates 100 pass", [30, 60]),
+        ("40 allocated 40 updates 60.5 message", [30, 60, 90]),
         ("100 job 104 job 200 node", [30, 120, 210]),
         # A change in the second of the cycle does not show in the times, but a message came, a job was submitted or started.
         ("30.5 message", [30, 60]),
