@@ -50,10 +50,10 @@ static int64_t window;
 
 static atomic_bool waits_for_instant;
 static _Atomic int64_t changed = NONE; /* the last second in which something may have changed */
-static _Atomic int64_t kept = NONE;  /* last_job_update as the cycle, or passes of the main scheduler, left it; NONE: others may */
-static _Atomic int64_t ended = NONE; /* the second in which the last cycle did */
+static _Atomic int64_t kept = NONE;   /* last_job_update as the cycle, or passes of the main scheduler, left it; NONE: others may */
+static _Atomic int64_t ended = NONE;  /* the second in which the last cycle did */
 static _Atomic int64_t passed = NONE; /* the second of the last pass of the main scheduler that may have set last_job_update */
-static int64_t found;                /* last_job_update at the end of a wait; of the main scheduler's thread */
+static int64_t found;                 /* last_job_update at the end of a wait; of the main scheduler's thread */
 
 /* What the last cycle said, and the latest time before it; of the backfill scheduler's thread, as is the rest. */
 static struct {
