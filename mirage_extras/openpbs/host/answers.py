@@ -23,6 +23,7 @@ from ...rm.api import (
     Unavailable,
     Unclear,
 )
+from .queues import seconds_of
 from .records import OpenPbsRecords, entry_number, node_names
 
 STATES = {
@@ -114,24 +115,21 @@ def over_limits(answer: Mapping[str, Any], now: float) -> dict[int, float]:
     now: the cluster's time, in seconds since the epoch, for jobs of which no node has told how long they have run. Of a job whose
     first node has not told that it began, the server knows when it was sent there (mtime).
     """
-    found = {}
+    over = {}
     for job_id, job in _jobs(answer):
-        limit = _duration(job.get("Resource_List", {}).get("walltime"))
-        used: float | None = _duration(job.get("resources_used", {}).get("walltime"))
+        limit = _run_time(job.get("Resource_List", {}))
+        used: float | None = _run_time(job.get("resources_used", {}))
         if used is None and (start := instant(job.get("stime", job.get("mtime")))) is not None:
             used = now - start
         if job.get("job_state") == "R" and used is not None and limit is not None and used > limit:
-            found[job_id] = used - limit
-    return found
+            over[job_id] = used - limit
+    return over
 
 
-def _duration(text: object) -> int | None:
-    """Seconds of 123:04:05; None for anything else."""
-    parts = [whole_number(part) for part in str(text).split(":")]
-    if len(parts) != 3 or None in parts:
-        return None
-    hours, minutes, seconds = (part or 0 for part in parts)
-    return 3600 * hours + 60 * minutes + seconds
+def _run_time(resources: Mapping[str, Any]) -> int | None:
+    """Seconds of the walltime among resources; None without one."""
+    text = resources.get("walltime")
+    return seconds_of(text) if isinstance(text, str) else None
 
 
 def parse_details(answer: Mapping[str, Any]) -> list[JobDetails]:

@@ -320,6 +320,10 @@ class Monitor(threading.Thread):
             self._next_sample = now + self._sample_interval
             self._sample(now, active)
 
+    def _virtual(self, now: float) -> float:
+        """Virtual seconds since the epoch at a real instant."""
+        return self._clock.virtual_at(int(now * 1e9)) / 1e9
+
     def _read_completions(self) -> None:
         for job in self._completions.read():
             if job.name in self._indices and not job.is_part:
@@ -347,7 +351,7 @@ class Monitor(threading.Thread):
         began = self._time.real_now()  # the cluster's time hardly passes while the processors are busy
         if not self._status.processors or began < self._estimate_at:
             return
-        virtual_now = self._clock.virtual_at(int(now * 1e9)) / 1e9
+        virtual_now = self._virtual(now)
         jobs = []
         for job in active:
             has_run = job.start is not None and job.state is not JobState.PENDING
@@ -394,7 +398,7 @@ class Monitor(threading.Thread):
 
     def _end_overdue(self, active: Sequence[QueuedJob], now: float) -> None:
         """End jobs that the manager lets run far beyond their limits, as a node's daemon was killed while they ended."""
-        virtual = self._clock.virtual_at(int(now * 1e9)) / 1e9
+        virtual = self._virtual(now)
         patience = max(OVERDUE_AFTER, self._clock.real_to_virtual(60.0))
         running = [job for job in active if job.state is JobState.RUNNING]
         self._startless = {job.job_id: self._startless.get(job.job_id, virtual) for job in running if job.start is None}
@@ -425,7 +429,7 @@ class Monitor(threading.Thread):
                 self._described[job_id] = self._runs[job_id]
 
     def _sample(self, now: float, active: Sequence[QueuedJob]) -> None:
-        virtual = self._clock.virtual_at(int(now * 1e9)) / 1e9
+        virtual = self._virtual(now)
         nodes = self._manager.nodes()
         if nodes.groups["drained"] and (resumed := self._manager.resume_nodes()):
             log.warning("resumed nodes that the resource manager had drained by itself: %s", resumed)
